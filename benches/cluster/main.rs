@@ -57,14 +57,17 @@ fn main() {
     let (http, raw) = (Http::new(CONNECTIONS_MAX), etcd::Etcd);
     for connections in [64, CONNECTIONS_MAX] {
         let saturate = |to, dialect: &dyn Dialect| load::saturate(to, dialect, connections, long(ROUND));
-        let (mut beside_etcd, mut hops) = (Vec::new(), Vec::new());
+        let (mut beside_etcd, mut hops, mut appends) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..=rounds(ROUNDS) {
+            let (before, begin) = (appended(at(leader)), Instant::now());
             let led = saturate(at(leader), &http);
+            let appends_per_second = (appended(at(leader)).1 - before.1) / begin.elapsed().as_secs_f64();
             let (asked, hopped) = (saturate(direct, &raw), saturate(at(follower), &http));
             // The first round only warms up.
             if round > 0 {
                 beside_etcd.push((led, asked));
                 hops.push((hopped, led));
+                appends.push(appends_per_second);
             }
         }
         table::row(
@@ -73,19 +76,16 @@ fn main() {
             table::rate,
         );
         table::row(&format!("{connections} connections to a follower, beside the leader"), &hops, table::rate);
+        let figure = format!("{:.0}", table::median(appends.into_iter()));
+        table::fact(&format!("{connections} connections to the leader: appends to etcd per second"), &figure);
         let rate = table::median(beside_etcd.iter().map(|pair| pair.0)) / 2.0;
         let mut times = load::pace(at(leader), &http, connections, rate, long(ROUND));
         let (half, most) = (load::percentile(&mut times, 0.5), load::percentile(&mut times, 0.99));
         let figures = format!("{} / {}", table::time(half), table::time(most));
         table::fact(&format!("{connections} connections, half of that rate: p50 / p99"), &figures);
     }
-    let metrics = metrics(at(leader));
-    let total =
-        |name: &str| metrics.lines().find_map(|line| line.strip_prefix(name)?.rsplit(' ').next()?.parse::<f64>().ok());
-    let (records, appends) = (total("dibs_batch_records_sum"), total("dibs_batch_records_count"));
-    if let (Some(records), Some(appends)) = (records, appends) {
-        table::fact("records in one append to etcd, on average", &format!("{:.1}", records / appends));
-    }
+    let (records, appends) = appended(at(leader));
+    table::fact("records in one append to etcd, on average", &format!("{:.1}", records / appends));
     take_over(&place, &address, &mut nodes, &ports);
 }
 
@@ -157,7 +157,13 @@ fn reserves(at: SocketAddr) -> bool {
     line.call("POST", "/api/sessions/probe/files/reserve", &headers, body).is_ok_and(|reply| reply.status == 200)
 }
 
-fn metrics(at: SocketAddr) -> String {
+/// How many records a node has appended, and in how many appends.
+fn appended(at: SocketAddr) -> (f64, f64) {
     let reply = connect(at).call("GET", "/metrics", &[("host", "localhost")], b"").expect("it answers");
-    String::from_utf8_lossy(&reply.body).into_owned()
+    let metrics = String::from_utf8_lossy(&reply.body);
+    let total = |name: &str| {
+        let value = |line: &str| line.strip_prefix(name)?.rsplit(' ').next()?.parse::<f64>().ok();
+        metrics.lines().find_map(value).expect("the leader has appended")
+    };
+    (total("dibs_batch_records_sum"), total("dibs_batch_records_count"))
 }

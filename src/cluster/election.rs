@@ -1,8 +1,8 @@
 //! One thread for each repository: it leads, or waits until no other node does.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -20,9 +20,9 @@ use crate::journal::{EtcdJournal, EtcdKeys, Journal, JournalError, Leadership, b
 /// How often a thread looks by itself. A watch wakes it earlier.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// A node waits this long for each repository that it leads already, so that one with fewer goes first.
-const WAIT_PER_LED: Duration = Duration::from_millis(50);
-const WAIT_MAX: Duration = Duration::from_secs(1);
+/// A repository without a leader is left to the nodes that lead fewer for this time: for each of them, and at the most.
+const WAIT_PER_NODE: Duration = Duration::from_millis(200);
+const WAIT_MAX: Duration = Duration::from_millis(600);
 
 /// How long a node that could not begin to lead leaves it to others.
 const PAUSE_AFTER_TROUBLE: Duration = Duration::from_secs(1);
@@ -116,6 +116,23 @@ pub(super) fn free_former(etcd: &Etcd, names: &Names, node: &NodeRecord) {
 struct Found {
     leader: Option<(LeaderRecord, i64)>,
     wanted: Option<String>,
+    /// Its journal is not completely there.
+    is_imported: bool,
+}
+
+/// What decides whether this node takes a repository that no node leads.
+struct Contest {
+    /// How many nodes lead fewer repositories than this one.
+    ahead: u32,
+    /// Why this version may not write the cluster's journals.
+    format_problem: Option<String>,
+}
+
+/// How many of the other nodes lead fewer repositories than this one. `led` has the leader of each repository.
+fn with_fewer<'a>(own: &str, others: impl Iterator<Item = &'a str>, led: &[String]) -> u32 {
+    let count = |node: &str| led.iter().filter(|leader| *leader == node).count();
+    let own = count(own);
+    u32::try_from(others.filter(|other| count(other) < own).count()).unwrap_or(u32::MAX)
 }
 
 /// What this node leads now.
@@ -129,11 +146,13 @@ pub(super) struct Election {
     repository: Text,
     work: Box<dyn LeaderWork>,
     leading: Option<Leading>,
+    /// Since when this node knows that no node leads.
+    vacant_since: Option<Instant>,
 }
 
 impl Election {
     pub fn new(shared: Arc<Shared>, repository: Text, work: Box<dyn LeaderWork>) -> Election {
-        Election { shared, repository, work, leading: None }
+        Election { shared, repository, work, leading: None, vacant_since: None }
     }
 
     pub fn run(mut self) {
@@ -171,7 +190,8 @@ impl Election {
             Some((serde_json::from_slice::<LeaderRecord>(value).ok()?, *create_revision))
         });
         let wanted = find(&wanted).and_then(|found| serde_json::from_slice::<WantedRecord>(&found.value).ok());
-        Ok(Found { leader, wanted: wanted.map(|wanted| wanted.node) })
+        let is_imported = find(&names.import(&self.repository)).is_some();
+        Ok(Found { leader, wanted: wanted.map(|wanted| wanted.node), is_imported })
     }
 
     /// Does what the keys ask for. Returns how long to wait for the next look.
@@ -199,7 +219,16 @@ impl Election {
             self.leading = Some(leading);
             return LOOK_EVERY;
         }
+        if found.is_imported {
+            let sentence = super::transfer::unfinished(&self.repository, found.leader.is_some());
+            self.shared.view.set_leader(&self.repository, None);
+            self.shared.view.set_trouble(&self.repository, Some(sentence));
+            return LOOK_EVERY;
+        }
         self.publish(&found);
+        if found.leader.is_some() {
+            self.vacant_since = None;
+        }
         match &found.leader {
             // Of an attempt whose answer was lost. Another epoch is needed: something of this one may still be on its way.
             Some((record, epoch)) if is_own(record) => {
@@ -228,14 +257,33 @@ impl Election {
     /// Tries to lead.
     fn campaign(&mut self, wanted: Option<String>) -> Duration {
         let shared = self.shared.clone();
-        if wanted.is_some_and(|node| node != shared.node.name) {
+        let is_wanted = wanted.as_ref().is_some_and(|node| *node == shared.node.name);
+        if wanted.is_some() && !is_wanted {
             return LOOK_EVERY;
         }
         let lease = shared.lease.load_full();
         if !lease.is_certain() {
             return LOOK_EVERY;
         }
-        std::thread::sleep(WAIT_MAX.min(WAIT_PER_LED * u32::try_from(shared.view.led()).unwrap_or(u32::MAX)));
+        let turn = shared.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *self.vacant_since.get_or_insert_with(Instant::now);
+        match self.contest() {
+            Ok(Contest { format_problem: Some(problem), .. }) => {
+                let sentence = format!("this node cannot lead {}: {problem}", self.repository);
+                shared.view.set_trouble(&self.repository, Some(sentence));
+                return LOOK_EVERY;
+            }
+            Ok(Contest { ahead, .. }) => {
+                let left = WAIT_MAX.min(WAIT_PER_NODE * ahead).saturating_sub(since.elapsed());
+                if !left.is_zero() && !is_wanted {
+                    return left;
+                }
+            }
+            Err(error) => {
+                shared.view.set_problem(&self.repository, Some(problem(&error)));
+                return LOOK_EVERY;
+            }
+        }
         let record = LeaderRecord {
             node: shared.node.name.clone(),
             url: shared.node.url.clone(),
@@ -244,11 +292,14 @@ impl Election {
         let value = serde_json::to_vec(&record).expect("a record is plain data");
         let leader = shared.names.leader(&self.repository);
         let request = TxnRequest {
-            compare: vec![is_absent(&leader)],
+            compare: vec![is_absent(&leader), is_absent(&shared.names.import(&self.repository))],
             success: vec![put_leased(&leader, &value, lease.id), delete(&shared.names.wanted(&self.repository), b"")],
             failure: vec![],
         };
-        let epoch = match shared.etcd.txn(request) {
+        let taken = shared.etcd.txn(request);
+        drop(turn);
+        self.vacant_since = None;
+        let epoch = match taken {
             Ok(reply) if reply.succeeded => reply.header.unwrap_or_default().revision,
             Ok(_) => return Duration::ZERO,
             Err(error) => {
@@ -291,6 +342,22 @@ impl Election {
         }
     }
 
+    /// Who else may lead the repository.
+    fn contest(&self) -> Result<Contest, EtcdError> {
+        let Shared { etcd, names, node, .. } = &*self.shared;
+        let nodes = super::member::nodes(etcd, names)?;
+        let leaders = find_all(etcd, &names.live())?;
+        let led: Vec<String> = leaders
+            .iter()
+            .filter(|found| found.key.ends_with(b"/leader"))
+            .filter_map(|found| Some(serde_json::from_slice::<LeaderRecord>(&found.value).ok()?.node))
+            .collect();
+        let others = nodes.iter().filter(|other| other.name != node.name && other.serves(&self.repository));
+        let others = others.map(|other| &*other.name);
+        let ahead = with_fewer(&node.name, others, &led);
+        Ok(Contest { ahead, format_problem: super::member::agree_on_format(etcd, names, &nodes)? })
+    }
+
     /// Without etcd for too long, another node may lead by now.
     fn give_up_if_lost(&mut self) {
         let is_lost =
@@ -326,5 +393,19 @@ impl Election {
         let leader = self.shared.names.leader(&self.repository);
         let compare = vec![create_is(&leader, epoch)];
         let _ = self.shared.etcd.txn(TxnRequest { compare, success: vec![delete(&leader, b"")], failure: vec![] });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_lead_fewer_repositories_are_ahead() {
+        let led = ["a", "a", "b", "gone"].map(str::to_owned);
+        let ahead = |own: &str, others: &[&str]| with_fewer(own, others.iter().copied(), &led);
+        assert_eq!(ahead("a", &["b", "c"]), 2);
+        assert_eq!(ahead("b", &["a", "c"]), 1);
+        assert_eq!((ahead("c", &["a", "b"]), ahead("c", &["d"])), (0, 0), "as many is not fewer");
     }
 }

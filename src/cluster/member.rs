@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::names::Names;
 use super::view::NodeAddress;
 use crate::etcd::messages::{KeyValue, RangeRequest, TxnRequest};
-use crate::etcd::{Etcd, EtcdError, after_prefix, get, is_absent, mod_is, put, put_leased};
+use crate::etcd::{Etcd, EtcdError, after_prefix, delete, get, is_absent, mod_is, put, put_leased};
 
-/// The format of the keys. A later version writes the oldest format that a live node knows.
+/// The newest format of the keys that this version reads, and the oldest that it writes. The cluster has one format, which is
+/// raised once all of its nodes read a newer one.
 pub const FORMAT: u32 = 1;
+pub const OLDEST_WRITTEN: u32 = 1;
 
 /// What is in the key that names the cluster.
 const PROGRAM: &str = "git-dibs";
@@ -51,6 +53,16 @@ pub struct NodeRecord {
     /// What it cannot do.
     #[serde(default)]
     pub problems: Vec<String>,
+    /// What it can lead. None of a version that does not say so.
+    #[serde(default)]
+    pub repositories: Option<Vec<String>>,
+}
+
+impl NodeRecord {
+    /// Whether it may lead this repository.
+    pub fn serves(&self, repository: &str) -> bool {
+        self.repositories.as_ref().is_none_or(|all| all.iter().any(|name| name == repository))
+    }
 }
 
 /// Repeats a call until it is clear, for a while.
@@ -75,6 +87,55 @@ pub fn find_all(etcd: &Etcd, prefix: &str) -> Result<Vec<KeyValue>, EtcdError> {
     let request =
         RangeRequest { key: prefix.into(), range_end: after_prefix(prefix.as_bytes()), ..RangeRequest::default() };
     Ok(etcd.range(request)?.kvs)
+}
+
+/// The record of the cluster, which exists once a node has joined, with its key and value.
+fn cluster(etcd: &Etcd, names: &Names) -> Result<Option<(ClusterRecord, KeyValue)>, EtcdError> {
+    let request = RangeRequest { key: names.cluster().into(), ..RangeRequest::default() };
+    let found = etcd.range(request)?.kvs.into_iter().next();
+    Ok(found.and_then(|found| Some((serde_json::from_slice(&found.value).ok()?, found))))
+}
+
+/// Raises the format of the cluster to the newest one that all nodes read, if that is newer. Returns why this version may not
+/// write it all the same.
+pub fn agree_on_format(etcd: &Etcd, names: &Names, nodes: &[NodeRecord]) -> Result<Option<String>, EtcdError> {
+    let Some((record, found)) = cluster(etcd, names)? else { return Ok(None) };
+    let oldest_node = nodes.iter().min_by_key(|node| node.format);
+    let agreed = oldest_node.map_or(FORMAT, |node| node.format.min(FORMAT));
+    if agreed <= record.format {
+        return Ok(format_problem(record.format, oldest_node));
+    }
+    let raised = ClusterRecord { format: agreed, ..record };
+    let value = serde_json::to_vec(&raised).expect("a record is plain data");
+    let key = names.cluster();
+    let request = TxnRequest {
+        compare: vec![mod_is(&key, found.mod_revision)],
+        success: vec![put(&key, &value)],
+        failure: vec![],
+    };
+    if etcd.txn(request)?.succeeded {
+        tracing::info!(format = agreed, "all nodes read a newer format, and the cluster has it from now on");
+        return Ok(format_problem(agreed, oldest_node));
+    }
+    // Another node does the same.
+    Ok(format_problem(raised.format, oldest_node))
+}
+
+/// Why this version does not write the format of the cluster.
+fn format_problem(format: u32, oldest_node: Option<&NodeRecord>) -> Option<String> {
+    if format > FORMAT {
+        return Some(format!("the cluster has format {format}, and this git-dibs knows formats up to {FORMAT}"));
+    }
+    if format >= OLDEST_WRITTEN {
+        return None;
+    }
+    Some(match oldest_node.filter(|node| node.format < OLDEST_WRITTEN) {
+        Some(NodeRecord { name, version, format: known, .. }) => format!(
+            "node {name} of version {version} knows formats up to {known}, and this git-dibs writes none older than \
+             {OLDEST_WRITTEN}; upgrade node {name}, or stop it"
+        ),
+        None => format!("the cluster has format {format}, and this git-dibs writes none older than {OLDEST_WRITTEN}"),
+    })
 }
 
 /// Checks that the prefix belongs to git-dibs or is empty, and returns the secret that the nodes share.
@@ -103,6 +164,10 @@ pub fn open_prefix(etcd: &Etcd, names: &Names) -> Result<Vec<u8>> {
             ..RangeRequest::default()
         };
         if let Some(foreign) = patiently(|| etcd.range(request.clone()))?.kvs.first() {
+            // Another node may have begun the cluster since.
+            if find(etcd, &key)?.is_some() {
+                continue;
+            }
             let foreign = String::from_utf8_lossy(&foreign.key).into_owned();
             bail!(
                 "the prefix {} in etcd has keys that git-dibs did not write, such as {foreign}; choose another prefix",
@@ -152,6 +217,17 @@ pub fn register(etcd: &Etcd, names: &Names, node: &NodeRecord, lease: i64, patie
     }
 }
 
+/// Takes the record of this node away: it stops. If this fails, the record goes with the lease.
+pub fn unregister(etcd: &Etcd, names: &Names, node: &NodeRecord) {
+    let key = names.node(&node.name);
+    let request = RangeRequest { key: key.clone().into(), ..RangeRequest::default() };
+    let Some(found) = etcd.range(request).ok().and_then(|reply| reply.kvs.into_iter().next()) else { return };
+    if serde_json::from_slice::<NodeRecord>(&found.value).is_ok_and(|found| found.instance == node.instance) {
+        let compare = vec![mod_is(&key, found.mod_revision)];
+        let _ = etcd.txn(TxnRequest { compare, success: vec![delete(&key, b"")], failure: vec![] });
+    }
+}
+
 /// The nodes that are in the cluster now.
 pub fn nodes(etcd: &Etcd, names: &Names) -> Result<Vec<NodeRecord>, EtcdError> {
     let found = find_all(etcd, &names.nodes())?;
@@ -190,4 +266,18 @@ pub fn notes(own: &NodeRecord, nodes: &[NodeRecord]) -> BTreeSet<String> {
 pub fn wall_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_that_a_node_does_not_know_or_that_is_not_written_any_more_is_a_problem() {
+        assert_eq!(format_problem(FORMAT, None), None);
+        let too_new = format_problem(FORMAT + 1, None).unwrap();
+        assert!(too_new.contains("knows formats up to"), "{too_new}");
+        let too_old = format_problem(OLDEST_WRITTEN - 1, None).unwrap();
+        assert!(too_old.contains("writes none older than"), "{too_old}");
+    }
 }

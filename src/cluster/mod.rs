@@ -4,16 +4,19 @@
 //! epoch. The leader runs what [`LeaderWork`] begins, on the journal of [`Term::journal`]; the others only know who leads,
 //! which [`View`] tells. Writes are safe without any of this, because each compares the epoch; see `journal`. There is no
 //! HTTP here and no rule. Start at [`Cluster::join`]; the thread of a repository is in `election`, the lease in `lease`,
+//! which browsers have signed out in `logins`,
 //! what operators ask for in [`status`] and [`transfer`].
 
 mod election;
 mod lease;
+mod logins;
 mod member;
 mod names;
 pub mod status;
 pub mod transfer;
 mod view;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -31,6 +34,7 @@ use crate::etcd::{Etcd, EtcdError, Watching};
 use lease::Lease;
 use member::{NodeRecord, wall_ms};
 use names::Names;
+use view::Bell;
 
 /// The time of a lease, unless it is configured. etcd raises shorter ones to about two seconds.
 pub const LEASE_TIME: Duration = Duration::from_secs(5);
@@ -54,6 +58,7 @@ pub struct NodeConfig {
     pub lease_time: Duration,
     /// Names the keys that this node verifies tokens with.
     pub keys: Option<String>,
+    pub repositories: Vec<String>,
 }
 
 /// A node in its cluster.
@@ -73,6 +78,12 @@ struct Shared {
     lease: ArcSwap<Lease>,
     view: Arc<View>,
     ledger_behind: AtomicU64,
+    /// Held by the election that takes a repository, so that each sees how many this node leads.
+    taking: Mutex<()>,
+    /// Logins that have ended here and that etcd may not know, with when they would have expired.
+    unknown_logins: Mutex<BTreeMap<String, i64>>,
+    /// Rings when a login may have ended, and when the node stops.
+    logins: Arc<Bell>,
     /// The elections end, and hand over what they lead.
     stopping: AtomicBool,
     /// The lease is not renewed any more.
@@ -82,7 +93,7 @@ struct Shared {
 impl Cluster {
     /// Joins the cluster, or says in one sentence why not. `on_fatal` is called if the node must stop later.
     pub fn join(config: NodeConfig, on_fatal: impl Fn(String) + Send + 'static) -> Result<Cluster> {
-        let NodeConfig { etcd, prefix, name, url, lease_time, keys } = config;
+        let NodeConfig { etcd, prefix, name, url, lease_time, keys, repositories } = config;
         let names = Names::new(&prefix);
         let secret = member::open_prefix(&etcd, &names)?;
         let instance = uuid::Uuid::now_v7().simple().to_string();
@@ -97,6 +108,7 @@ impl Cluster {
             clock_ms: wall_ms(),
             ledger_behind: 0,
             problems: Vec::new(),
+            repositories: Some(repositories),
         };
         let lease = grant(&etcd, lease_time)?;
         member::register(&etcd, &names, &node, lease.id, lease_time * 2)?;
@@ -115,6 +127,9 @@ impl Cluster {
             lease: ArcSwap::from_pointee(lease),
             view,
             ledger_behind: AtomicU64::new(0),
+            taking: Mutex::default(),
+            unknown_logins: Mutex::default(),
+            logins: Arc::default(),
             stopping: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
         });
@@ -149,6 +164,22 @@ impl Cluster {
         Ok(())
     }
 
+    /// Makes known to all nodes that a login of a browser has ended. An error says why they may not know it yet.
+    pub fn login_ender(&self) -> impl Fn(&str, i64) -> Result<(), String> + Send + Sync + 'static {
+        let shared = self.shared.clone();
+        move |id, expires| logins::end(&shared, id, expires).map_err(|error| error.to_string())
+    }
+
+    /// Calls `on` with the logins that have ended anywhere: their ids, and when they would have expired.
+    pub fn follow_logins(&self, on: impl Fn(Vec<(String, i64)>) + Send + 'static) -> Result<()> {
+        let shared = self.shared.clone();
+        let follow = move || logins::follow(&shared, &on);
+        let thread =
+            std::thread::Builder::new().name("logins".to_owned()).spawn(follow).context("cannot start a thread")?;
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
+    }
+
     /// Takes the number of records that the ledgers have not written yet, for `git dibs cluster status`.
     pub fn reporter(&self) -> impl Fn(u64) + Send + Sync + 'static {
         let shared = self.shared.clone();
@@ -158,7 +189,13 @@ impl Cluster {
     /// Ends what this node leads, in order, and lets other nodes take over at once.
     pub fn hand_over(&self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
+        // No other node leaves an election to this one. This may be a task of another runtime than that of etcd.
+        std::thread::scope(|scope| {
+            let Shared { etcd, names, node, .. } = &*self.shared;
+            scope.spawn(|| member::unregister(etcd, names, node));
+        });
         self.shared.view.ring();
+        self.shared.logins.ring();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         threads.into_iter().for_each(|thread| drop(thread.join()));
     }
@@ -267,6 +304,9 @@ impl Shared {
         self.view.set_notes(member::notes(&self.node, &nodes));
         self.view.set_others(member::others(&self.node, &nodes));
         let record = self.record();
+        if self.stopping.load(Ordering::SeqCst) {
+            return None;
+        }
         let is_known = nodes.iter().any(|node| node.name == self.node.name);
         if !is_known || boot_clock::now_ms() - written.0 > RECORD_EVERY_MS || record.problems != written.1 {
             *written = (boot_clock::now_ms(), record.problems.clone());

@@ -50,9 +50,32 @@ impl Names {
         format!("{}{}/wanted", self.live(), encoded(repository))
     }
 
+    /// Exists while a journal is copied into the cluster, and as long as that is not finished. No node leads then.
+    pub fn import(&self, repository: &str) -> String {
+        format!("{}{}/import", self.live(), encoded(repository))
+    }
+
     /// In which etcd the journal was written.
     pub fn origin(&self, repository: &str) -> String {
         format!("{}/origins/{}", self.prefix, encoded(repository))
+    }
+
+    /// What the nodes know about logins of browsers.
+    pub fn logins(&self) -> String {
+        format!("{}/logins/", self.prefix)
+    }
+
+    /// Changes with every login that ends.
+    pub fn logins_changed(&self) -> String {
+        format!("{}changed", self.logins())
+    }
+
+    pub fn ended_logins(&self) -> String {
+        format!("{}ended/", self.logins())
+    }
+
+    pub fn ended_login(&self, id: &str) -> String {
+        format!("{}{}", self.ended_logins(), encoded(id))
     }
 
     pub fn journals(&self) -> String {

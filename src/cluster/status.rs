@@ -1,6 +1,6 @@
 //! What `git dibs cluster status` shows, and `git dibs cluster move`: read from and written to etcd, without a server.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -13,6 +13,9 @@ use crate::etcd::{Etcd, put_leased};
 
 /// How long a wish to move a repository is valid.
 const WISH_TIME: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether the node leads.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A cluster as etcd knows it.
 #[derive(Debug, Clone, Serialize)]
@@ -119,6 +122,10 @@ pub fn read(etcd: &Etcd, prefix: &str) -> Result<ClusterStatus> {
     for member in &etcd_status {
         problems.extend(member.errors.iter().map(|error| format!("etcd {}: {error}", member.endpoint)));
     }
+    let importing = |name: &str| live.iter().any(|found| found.key == names.import(name).as_bytes());
+    for repo in repositories.iter().filter(|repo| importing(&repo.name)) {
+        problems.push(super::transfer::unfinished(&repo.name, repo.leader.is_some()));
+    }
     let leaderless = repositories.iter().filter(|repo| repo.leader.is_none());
     problems.extend(leaderless.map(|repo| format!("no node leads {}", repo.name)));
     problems.sort();
@@ -138,22 +145,41 @@ fn repository_names(etcd: &Etcd, names: &Names) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Asks the leader of a repository to hand it to another node. The nodes do so within a moment.
+/// Asks the leader of a repository to hand it to another node, and waits until that one leads.
 pub fn move_to(etcd: &Etcd, prefix: &str, repository: &str, node: &str) -> Result<()> {
     let names = Names::new(prefix);
     member::open_prefix(etcd, &names)?;
     let nodes = member::nodes(etcd, &names)?;
-    if !nodes.iter().any(|known| known.name == node) {
+    let Some(record) = nodes.iter().find(|known| known.name == node) else {
         let known: Vec<&str> = nodes.iter().map(|node| &*node.name).collect();
         bail!("there is no node {node} in the cluster now; it has {}", known.join(", "));
-    }
+    };
     let repositories = repository_names(etcd, &names)?;
     if !repositories.iter().any(|known| known == repository) {
         bail!("there is no repository {repository} in the cluster; it has {}", repositories.join(", "));
+    }
+    if !record.serves(repository) {
+        bail!("node {node} does not serve {repository}; give it --repo {repository}=PATH first");
     }
     let (lease, _) = etcd.grant_lease(WISH_TIME)?;
     let value = serde_json::to_vec(&WantedRecord { node: node.to_owned() }).expect("a record is plain data");
     let success = vec![put_leased(&names.wanted(repository), &value, lease)];
     etcd.txn(TxnRequest { success, ..TxnRequest::default() })?;
-    Ok(())
+    let start = Instant::now();
+    loop {
+        let leader = member::find(etcd, &names.leader(repository))?;
+        let leader = leader.and_then(|found| serde_json::from_slice::<LeaderRecord>(&found.value).ok());
+        let leader = leader.map(|leader| leader.node);
+        match leader {
+            Some(leader) if leader == node => return Ok(()),
+            _ if start.elapsed() < WISH_TIME => std::thread::sleep(LOOK_EVERY),
+            leader => {
+                let seconds = WISH_TIME.as_secs();
+                let who = leader.map_or("no node leads it".to_owned(), |leader| format!("node {leader} leads it"));
+                bail!(
+                    "node {node} has not taken {repository} over within {seconds} s, and {who} now; see the log of node {node}"
+                );
+            }
+        }
+    }
 }

@@ -1,11 +1,13 @@
 //! What this node knows of its cluster: who leads what, and what is wrong. Written by the threads of this room, read by all.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::boot_clock;
 use crate::engine::Text;
 
 /// Who leads a repository, as this node knows it.
@@ -22,6 +24,8 @@ pub struct View {
     table: Mutex<Table>,
     changes: watch::Sender<u64>,
     bell: Bell,
+    /// Until when, by the boot clock in milliseconds, this node knows which logins have ended.
+    logins_known_until_ms: AtomicI64,
 }
 
 /// Another node of the cluster.
@@ -53,16 +57,16 @@ impl Table {
 
 impl View {
     pub(super) fn new() -> View {
-        View { table: Mutex::default(), changes: watch::Sender::new(0), bell: Bell::default() }
+        View {
+            table: Mutex::default(),
+            changes: watch::Sender::new(0),
+            bell: Bell::default(),
+            logins_known_until_ms: AtomicI64::new(0),
+        }
     }
 
     pub fn leader(&self, repository: &str) -> Option<LeaderInfo> {
         self.table().leaders.get(repository).cloned()
-    }
-
-    /// How many repositories this node leads.
-    pub fn led(&self) -> usize {
-        self.table().leaders.values().filter(|leader| leader.is_self).count()
     }
 
     pub fn set_leader(&self, repository: &str, leader: Option<LeaderInfo>) {
@@ -187,6 +191,15 @@ impl View {
         table.notes = notes;
     }
 
+    /// Whether this node knows of all logins of browsers that have ended.
+    pub fn knows_ended_logins(&self) -> bool {
+        boot_clock::now_ms() < self.logins_known_until_ms.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn set_logins_known_until(&self, boot_ms: i64) {
+        self.logins_known_until_ms.store(boot_ms, Ordering::SeqCst);
+    }
+
     /// Wakes the threads of this room.
     pub fn ring(&self) {
         self.bell.ring();
@@ -242,6 +255,16 @@ mod tests {
         assert!(!view.has_quorum());
         view.set_problem("repo", None);
         assert!(view.has_quorum() && view.problem().is_none());
+    }
+
+    #[test]
+    fn a_node_knows_which_logins_have_ended_for_a_while() {
+        let view = View::new();
+        assert!(!view.knows_ended_logins());
+        view.set_logins_known_until(boot_clock::now_ms() + 60_000);
+        assert!(view.knows_ended_logins());
+        view.set_logins_known_until(boot_clock::now_ms() - 1);
+        assert!(!view.knows_ended_logins());
     }
 
     #[test]

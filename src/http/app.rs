@@ -19,7 +19,7 @@ use super::lfs::{LockLists, TrackedFiles};
 use super::limits::ServerLimits;
 use super::live_events::LiveEvents;
 use super::login::codes::LoginCodes;
-use super::login::ended::{EndedLogins, SaveNotes};
+use super::login::ended::{EndedLogins, SaveNotes, ShareNote};
 use super::middleware::rate_limit::RateLimiter;
 use super::middleware::reply_room::{REPLIES_BYTES_MAX, REPLIES_BYTES_PER_CALLER_MAX};
 use super::middleware::request_count::RequestCounts;
@@ -246,6 +246,16 @@ impl App {
     /// Continues with the ended logins that were saved, and saves them with this from now on.
     pub fn keep_ended_logins(&self, saved: &[u8], save: SaveNotes) {
         self.ended_logins.keep(saved, save);
+    }
+
+    /// Tells the other nodes of the cluster with this when a login ends.
+    pub fn share_ended_logins(&self, share: ShareNote) {
+        self.ended_logins.share_with(share);
+    }
+
+    /// Takes the ended logins of all nodes: their ids, and when they would have expired.
+    pub fn hear_ended_logins(&self, ended: Vec<(String, i64)>) {
+        self.ended_logins.hear(ended, (self.wall_clock)());
     }
 
     /// From now on requests for this repository are decided here.

@@ -22,7 +22,12 @@ use crate::token::sign::secret_from_environment;
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 
 /// Joins the cluster. `keys` names the keys with which this node verifies tokens.
-pub fn join(settings: &ClusterSettings, keys: Option<String>, shutdown: Shutdown) -> Result<Cluster> {
+pub fn join(
+    settings: &ClusterSettings,
+    served: &[ServedRepository],
+    keys: Option<String>,
+    shutdown: Shutdown,
+) -> Result<Cluster> {
     let etcd = Arc::new(settings.sign_in.client(&settings.etcd)?);
     let config = NodeConfig {
         etcd,
@@ -31,6 +36,7 @@ pub fn join(settings: &ClusterSettings, keys: Option<String>, shutdown: Shutdown
         url: settings.advertise.clone(),
         lease_time: settings.lease_time,
         keys,
+        repositories: served.iter().map(|repository| repository.name.to_string()).collect(),
     };
     Cluster::join(config, move |sentence| shutdown.fail(sentence))
 }
@@ -84,6 +90,17 @@ impl ClusterView for NodeView {
     fn notes(&self) -> Vec<String> {
         self.view.notes()
     }
+
+    fn knows_ended_logins(&self) -> bool {
+        self.view.knows_ended_logins()
+    }
+}
+
+/// Shares with the other nodes which browsers have signed out.
+pub fn share_logins(cluster: &Cluster, app: &Arc<App>) -> Result<()> {
+    app.share_ended_logins(Box::new(cluster.login_ender()));
+    let app = app.clone();
+    cluster.follow_logins(move |ended| app.hear_ended_logins(ended))
 }
 
 /// Finds out again and again which of the other nodes can be reached. One failure may be chance.

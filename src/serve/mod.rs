@@ -120,12 +120,15 @@ pub fn run(
     let shutdown = Shutdown::new();
     let mut workers = Workers::default();
     let node = match &fixed.cluster {
-        Some(settings) => Some(cluster::join(settings, keyring.server_id(), shutdown.clone())?),
+        Some(settings) => Some(cluster::join(settings, &served, keyring.server_id(), shutdown.clone())?),
         None => None,
     };
     let app = Arc::new(open_app(&served, &settings, &keyring, &shutdown, &mut workers, node.as_ref())?);
     let current = Arc::new(ArcSwap::from_pointee(settings.reloadable.clone()));
     ended_logins_file::keep(&app, &home);
+    if let Some(node) = &node {
+        cluster::share_logins(node, &app)?;
+    }
     let (journals, files_gone) = (workers.files.clone(), workers.files_gone.clone());
 
     let runtime = runtime().context("cannot start the server's threads")?;

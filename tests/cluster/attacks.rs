@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
+use aws_lc_rs::hmac;
 use serde_json::{Value, json};
 
 use crate::http::{Address, Connection, request};
@@ -54,6 +55,34 @@ fn hop_headers_of_clients_change_nothing_however_many_there_are() {
         line.send(text.as_bytes()).unwrap();
         line.receive(false).unwrap().refused("FORBIDDEN");
     }
+}
+
+#[test]
+fn a_request_that_has_hopped_is_not_sent_on() {
+    if !has_etcd() {
+        return;
+    }
+    let world = World::with(2);
+    let follower = world.follower();
+    let forwarded = || {
+        let metrics = world.call_at(&world.at(follower), "GET", "/metrics", &world.reader(), None).unwrap();
+        let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+        metrics.lines().find_map(|line| line.strip_prefix("dibs_cluster_forwarded_total ")).unwrap().to_owned()
+    };
+    let before = forwarded();
+    // Signed as another node of the cluster signs it.
+    let secret = crate::bad_input::get(&world, "dibs/cluster")["secret"].clone();
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_str().unwrap().as_bytes());
+    let tag = hmac::sign(&key, b"n9\nPOST\n/api/sessions/ana/files/reserve");
+    let digits: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let hop = format!("n9 {digits}");
+    let answer = call_with(&world, &world.at(follower), "ana", &[("dibs-hop", &hop)], &reserve("a"));
+    assert_eq!(answer.status, 503, "{answer}");
+    assert!(answer.to_string().contains("this node does not lead the repository"), "{answer}");
+    assert_eq!(forwarded(), before);
+    assert!(world.reservations().is_empty());
+    let leader = world.leader();
+    call_with(&world, &world.at(leader), "ana", &[("dibs-hop", &hop)], &reserve("a")).ok();
 }
 
 #[test]

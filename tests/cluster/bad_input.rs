@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::http::{Address, Connection};
 use crate::mint;
+use crate::proxy::{Fate, Proxy};
 use crate::world::{Run, World, has_etcd, until};
 
 /// Starts a node that must give up, and returns what it said.
@@ -17,13 +18,27 @@ fn refused(world: &World) -> String {
 }
 
 /// Writes a key with the JSON that etcd speaks over HTTP.
-fn put(world: &World, key: &str, value: &str) {
+pub fn put(world: &World, key: &str, value: &str) {
+    put_at(world.members[0].client_port(), key, value);
+}
+
+fn put_at(port: u16, key: &str, value: &str) {
     let body = json!({ "key": BASE64_STANDARD.encode(key), "value": BASE64_STANDARD.encode(value) });
-    etcd_call(world, "/v3/kv/put", &body);
+    etcd_call_at(port, "/v3/kv/put", &body);
+}
+
+/// The value of a key, which is JSON.
+pub fn get(world: &World, key: &str) -> Value {
+    let found = etcd_call(world, "/v3/kv/range", &json!({ "key": BASE64_STANDARD.encode(key) }));
+    let value = BASE64_STANDARD.decode(found["kvs"][0]["value"].as_str().unwrap()).unwrap();
+    serde_json::from_slice(&value).unwrap()
 }
 
 fn etcd_call(world: &World, path: &str, body: &Value) -> Value {
-    let port = world.members[0].client_port();
+    etcd_call_at(world.members[0].client_port(), path, body)
+}
+
+fn etcd_call_at(port: u16, path: &str, body: &Value) -> Value {
     let mut line = Connection::open(&Address::Tcp(([127, 0, 0, 1], port).into())).unwrap();
     line.call("POST", path, &[("content-type", "application/json")], body.to_string().as_bytes()).unwrap().ok()
 }
@@ -53,6 +68,27 @@ fn a_prefix_with_foreign_keys_or_a_newer_format_is_refused() {
             assert!(!output.status.success() && said.contains(sentence), "{said}");
         }
     }
+}
+
+#[test]
+fn a_node_that_starts_while_another_begins_the_cluster_joins_it() {
+    if !has_etcd() {
+        return;
+    }
+    let mut world = World::without_nodes(1);
+    let port = world.members[0].client_port();
+    // The other node is there after this one has found that there is no cluster, and before it looks for foreign keys.
+    let begin = move |path: &str, message: &[u8]| {
+        if path.ends_with("/Range") && message.windows(6).any(|found| found == b"\x05dibs0") {
+            put_at(port, "dibs/cluster", r#"{"program":"git-dibs","format":1,"secret":"0123"}"#);
+        }
+        Fate::Passes
+    };
+    let proxy = Proxy::start(&world.members, Box::new(begin));
+    world.set_node_etcd(proxy.address("dibs"));
+    world.start_node(0);
+    assert_eq!(get(&world, "dibs/cluster")["secret"], "0123");
+    world.session("ana").post("files/reserve", reserve("a")).ok();
 }
 
 #[test]
@@ -132,11 +168,7 @@ fn a_node_of_a_newer_version_is_said_and_the_format_stays() {
         return;
     }
     let world = World::with(1);
-    let format = || {
-        let found = etcd_call(&world, "/v3/kv/range", &json!({ "key": BASE64_STANDARD.encode("dibs/cluster") }));
-        let value = BASE64_STANDARD.decode(found["kvs"][0]["value"].as_str().unwrap()).unwrap();
-        serde_json::from_slice::<Value>(&value).unwrap()["format"].clone()
-    };
+    let format = || get(&world, "dibs/cluster")["format"].clone();
     assert_eq!(format(), 1);
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
     let newer = json!({
@@ -150,6 +182,36 @@ fn a_node_of_a_newer_version_is_said_and_the_format_stays() {
     assert!(status.contains("node newer has the newer version 9.9.9; upgrade this node too"), "{status}");
     world.session("ana").post("files/reserve", reserve("a")).ok();
     assert_eq!(format(), 1, "what an older node can read");
+}
+
+#[test]
+fn a_node_does_not_lead_while_an_older_one_could_not_read_what_it_writes() {
+    if !has_etcd() {
+        return;
+    }
+    let mut world = World::without_nodes(2);
+    // A cluster of an older version, whose format this version does not write, and one of its nodes.
+    put(&world, "dibs/cluster", r#"{"program":"git-dibs","format":0,"secret":"0123"}"#);
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
+    let older = json!({
+        "name": "older", "url": "http://127.0.0.1:1", "version": "0.0.9", "format": 0, "instance": "x", "keys": null,
+        "clock_ms": now,
+    });
+    put(&world, "dibs/nodes/older", &older.to_string());
+    world.start_node(0);
+    let sentence = "node older of version 0.0.9 knows formats up to 0, and this git-dibs writes none older than 1";
+    world.readyz(0, 503, sentence);
+    world.logged(0, sentence);
+    until("the status says it", || world.status_text().contains(sentence).then_some(()));
+    let refused = world.session("ana").post_at(0, "files/reserve", reserve("a")).unwrap();
+    assert_eq!(refused.status, 503, "{refused}");
+    assert_eq!((get(&world, "dibs/cluster")["format"].clone(), world.leader_now()), (json!(0), None));
+    // It is upgraded: the cluster has the new format from now on, and its secret.
+    etcd_call(&world, "/v3/kv/deleterange", &json!({ "key": BASE64_STANDARD.encode("dibs/nodes/older") }));
+    world.readyz(0, 200, "leader");
+    assert_eq!(get(&world, "dibs/cluster"), json!({ "program": "git-dibs", "format": 1, "secret": "0123" }));
+    world.start_node(1);
+    world.session("ana").post_at(1, "files/reserve", reserve("a")).unwrap().ok();
 }
 
 #[test]

@@ -4,7 +4,8 @@
 use serde_json::json;
 
 use crate::dice::number_from_env;
-use crate::kill::{Field, check_exclusive_is_not_shared, work_through_failures};
+use crate::kill::{Field, check_exclusive_is_not_shared, is_closed, work_through_failures};
+use crate::support::world::time;
 use crate::world::{PAST_THE_LEASE, World, has_etcd, until};
 
 /// Lets the clients get some more answers.
@@ -127,8 +128,9 @@ fn who_waits_across_a_takeover_hears_of_it() {
             });
             node.signal(if kills { libc::SIGKILL } else { libc::SIGSTOP });
             // An answer to ask again, or a closed connection; the wait itself would take far longer.
-            if let Ok(answer) = waits.join().unwrap() {
-                assert_eq!(answer.status, 503, "{answer}");
+            match waits.join().unwrap() {
+                Ok(answer) => assert_eq!(answer.status, 503, "{answer}"),
+                Err(error) => assert!(is_closed(&error), "silence: {error}"),
             }
             if !kills {
                 node.signal(libc::SIGCONT);
@@ -144,4 +146,26 @@ fn who_waits_across_a_takeover_hears_of_it() {
     assert_eq!(world.reservations().len(), 1, "ana holds on");
     std::thread::sleep(PAST_THE_LEASE);
     assert_eq!(world.reservations().len(), 1);
+}
+
+#[test]
+fn a_new_leader_gives_everything_its_whole_time_again() {
+    if !has_etcd() {
+        return;
+    }
+    let mut world = World::with(2);
+    let ana = world.session("ana");
+    ana.post("files/reserve", json!({ "filePath": "short", "ttlSeconds": 60 })).ok();
+    ana.post("files/reserve", json!({ "filePath": "long", "ttlSeconds": 300 })).ok();
+    world.session("bo").post("files/reserve", json!({ "filePath": "shared", "ttlSeconds": 90, "mode": "shared" })).ok();
+    let leader = world.leader();
+    let killed_at = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
+    world.kill_node(leader);
+    world.other_leader(leader);
+    let held = world.reservations();
+    assert_eq!(held.len(), 3, "{held:?}");
+    for one in &held {
+        let whole = one["ttlSeconds"].as_i64().unwrap() * 1000;
+        assert!(time(&one["expiresAt"]) >= killed_at + whole, "{one} was held when its leader was killed");
+    }
 }

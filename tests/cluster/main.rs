@@ -24,6 +24,7 @@ mod faults;
 mod kill;
 #[path = "../it/linear/mod.rs"]
 mod linear;
+mod logins;
 mod nodes;
 mod partitions;
 mod pipeline;
@@ -31,6 +32,9 @@ mod pipeline;
 #[expect(dead_code, reason = "only the library is used")]
 mod preload;
 mod proxy;
+mod repositories;
 mod restore;
 mod sign_in;
 mod simulation;
+mod transfer;
+mod unclear;

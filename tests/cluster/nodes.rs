@@ -96,7 +96,7 @@ fn a_repository_moves_to_the_node_that_an_operator_names() {
     let name = format!("n{follower}");
     let moved = world.dibs(&["cluster", "move", "repo", &name, "--cluster", &world.address()]).run();
     assert!(moved.status.success(), "{moved:?}");
-    assert_eq!(world.other_leader(leader), follower);
+    assert_eq!(world.leader_now(), Some(follower), "the command waits until the node leads, and {leader} does not");
     assert_eq!(world.reservations().len(), 1, "what was held is held");
     for (repository, node, sentence) in
         [("repo", "n9", "there is no node n9 in the cluster now"), ("other", "n0", "there is no repository other")]
@@ -158,6 +158,8 @@ fn a_journal_goes_into_a_cluster_and_out_of_it() {
         |world: &World| world.dibs(&["cluster", "import", &data, "--repo", "repo", "--cluster", &address]).run();
     let imported = import(&world);
     assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    let status = world.status_text();
+    assert!(status.contains("repository repo: led by no node"), "it is known before a node serves it: {status}");
     let again = import(&world);
     assert!(String::from_utf8_lossy(&again.stderr).contains("has a journal of repo already"));
     world.start_node(0);
@@ -169,8 +171,11 @@ fn a_journal_goes_into_a_cluster_and_out_of_it() {
     assert!(next > fence && next > 1 << 40, "numbers continue in a new generation: {next}");
 
     let out = world.path("out").display().to_string();
-    let exported = world.dibs(&["cluster", "export", &out, "--repo", "repo", "--cluster", &address]).run();
+    let exported = world.dibs(&["cluster", "export", &out, "--repo", "repo", "--cluster", &address, "--json"]).run();
     assert!(exported.status.success(), "{}", String::from_utf8_lossy(&exported.stderr));
+    let exported: serde_json::Value = serde_json::from_slice(&exported.stdout).unwrap();
+    assert!(exported["last"].as_u64().unwrap() >= next, "{exported}");
+    assert!(exported["next"].as_u64().unwrap() > next + (1 << 39), "fences of the copy are above those of the cluster");
     let checked = world.dibs(&["db", "check", "--data", &out]).run();
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }

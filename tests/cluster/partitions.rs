@@ -1,19 +1,12 @@
 //! The network fails between machines that all run. What is sent is lost without a word, which is worse than a process that
 //! is killed: the system of a killed process closes its connections. `kill` has the clients and what they check.
 
-use std::io::ErrorKind;
-
 use serde_json::json;
 
 use crate::faults::some_answers;
-use crate::kill::work_through_failures;
+use crate::kill::{is_closed, work_through_failures};
 use crate::network::{Network, Traffic, in_network};
 use crate::world::{World, has_etcd, until};
-
-/// The connection was closed, and did not only stay silent for long.
-fn is_closed(error: &std::io::Error) -> bool {
-    !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
-}
 
 fn test(body: impl FnOnce(World, &Network) + Send + 'static) {
     if has_etcd() {

@@ -1,4 +1,5 @@
-//! The journal on a real etcd, with a proxy between them that drops, delays, repeats and cuts what passes.
+//! A proxy in front of a real etcd that drops, delays, repeats, cuts and keeps what passes; and the journal behind it. Nodes
+//! behind it are in `unclear`.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -21,10 +22,73 @@ use crate::world::has_etcd;
 
 type Reply = (http::response::Parts, Bytes, HeaderMap);
 
-/// A proxy of etcd. It works as long as its runtime runs.
-struct Proxy {
-    to: SocketAddr,
-    dice: Mutex<Dice>,
+/// What happens to one call on the way to etcd and back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    Passes,
+    /// It never arrives.
+    LosesRequest,
+    /// It is carried out, and the answer never arrives.
+    LosesAnswer,
+    /// It arrives when no caller waits for it any more.
+    ArrivesLate(Duration),
+    /// It arrives twice.
+    ArrivesTwice,
+    /// The answer is late.
+    AnswersLate(Duration),
+    /// The answer is cut off.
+    CutsAnswer,
+    /// It is kept, and no answer comes as long as the caller waits.
+    IsHeld,
+}
+
+/// Decides by the path and the message of each call.
+pub type Fates = Box<dyn Fn(&str, &[u8]) -> Fate + Send + Sync>;
+
+/// A proxy in front of members of etcd, with a port for each. It works as long as this exists. A watch, which is only a hint,
+/// is always cut off.
+pub struct Proxy {
+    ports: Vec<u16>,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Proxy {
+    pub fn start(members: &[etcd::Member], fates: Fates) -> Proxy {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let fates = Arc::new(fates);
+        let listen = |member: &etcd::Member| {
+            let to = SocketAddr::from(([127, 0, 0, 1], member.client_port()));
+            let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+            let port = listener.local_addr().unwrap().port();
+            runtime.spawn(listen(listener, to, fates.clone()));
+            port
+        };
+        Proxy { ports: members.iter().map(listen).collect(), _runtime: runtime }
+    }
+
+    /// With failures of all kinds, by chance.
+    pub fn faulty(members: &[etcd::Member], seed: u64) -> Proxy {
+        let dice = Mutex::new(Dice::new(seed));
+        let fates = move |_: &str, _: &[u8]| {
+            let mut dice = dice.lock().unwrap();
+            match dice.below(12) {
+                0 => Fate::LosesRequest,
+                1 => Fate::LosesAnswer,
+                2 => Fate::ArrivesLate(Duration::from_millis(dice.below(200))),
+                3 => Fate::ArrivesTwice,
+                4 => Fate::AnswersLate(Duration::from_millis(dice.below(50))),
+                5 => Fate::CutsAnswer,
+                _ => Fate::Passes,
+            }
+        };
+        Proxy::start(members, Box::new(fates))
+    }
+
+    /// The address that `--cluster` takes.
+    pub fn address(&self, prefix: &str) -> String {
+        let endpoints: Vec<String> = self.ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        format!("etcd://{}/{prefix}", endpoints.join(","))
+    }
 }
 
 /// The stream of the call is reset.
@@ -32,80 +96,75 @@ struct Proxy {
 #[error("the proxy dropped it")]
 struct Dropped;
 
-impl Proxy {
-    fn roll(&self, sides: u64) -> u64 {
-        self.dice.lock().unwrap().below(sides)
+async fn listen(listener: tokio::net::TcpListener, to: SocketAddr, fates: Arc<Fates>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let fates = fates.clone();
+        tokio::spawn(async move {
+            let Ok(up) = tokio::net::TcpStream::connect(to).await else { return };
+            let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(up)).await;
+            let Ok((up, connection)) = handshake else { return };
+            tokio::spawn(connection);
+            let service = hyper::service::service_fn(move |request| call(to, fates.clone(), up.clone(), request));
+            let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            let _ = server.serve_connection(TokioIo::new(stream), service).await;
+        });
     }
+}
 
-    async fn listen(self: Arc<Self>, listener: tokio::net::TcpListener) {
-        while let Ok((stream, _)) = listener.accept().await {
-            let proxy = self.clone();
+async fn call(
+    to: SocketAddr,
+    fates: Arc<Fates>,
+    up: SendRequest<Full<Bytes>>,
+    request: Request<Incoming>,
+) -> Result<Response<http_body_util::combinators::BoxBody<Bytes, Infallible>>, Dropped> {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    if path.ends_with("/Watch") {
+        return Err(Dropped);
+    }
+    let body = body.collect().await.map_err(|_| Dropped)?.to_bytes();
+    let fate = fates(&path, &body);
+    let forward = move |mut up: SendRequest<Full<Bytes>>| {
+        let (mut parts, body) = (parts.clone(), body.clone());
+        parts.uri = format!("http://{to}{path}").parse().unwrap();
+        async move {
+            let reply = up.send_request(Request::from_parts(parts, Full::new(body))).await.map_err(|_| Dropped)?;
+            let (parts, body) = reply.into_parts();
+            let body = body.collect().await.map_err(|_| Dropped)?;
+            let trailers = body.trailers().cloned().unwrap_or_default();
+            Ok::<Reply, Dropped>((parts, body.to_bytes(), trailers))
+        }
+    };
+    match fate {
+        Fate::Passes => Ok(whole(forward(up).await?)),
+        Fate::LosesRequest => Err(Dropped),
+        Fate::LosesAnswer => {
+            forward(up).await?;
+            Err(Dropped)
+        }
+        Fate::ArrivesLate(later) => {
             tokio::spawn(async move {
-                let Ok(up) = tokio::net::TcpStream::connect(proxy.to).await else { return };
-                let (up, connection) =
-                    hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(up)).await.unwrap();
-                tokio::spawn(connection);
-                let service = hyper::service::service_fn(move |request| proxy.clone().call(up.clone(), request));
-                let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-                let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                tokio::time::sleep(later).await;
+                let _ = forward(up).await;
             });
+            Err(Dropped)
         }
-    }
-
-    async fn call(
-        self: Arc<Self>,
-        up: SendRequest<Full<Bytes>>,
-        request: Request<Incoming>,
-    ) -> Result<Response<http_body_util::combinators::BoxBody<Bytes, Infallible>>, Dropped> {
-        let (parts, body) = request.into_parts();
-        let body = body.collect().await.map_err(|_| Dropped)?.to_bytes();
-        let to = self.to;
-        let forward = move |mut up: SendRequest<Full<Bytes>>| {
-            let (mut parts, body) = (parts.clone(), body.clone());
-            async move {
-                let path = parts.uri.path().to_owned();
-                parts.uri = format!("http://{to}{path}").parse().unwrap();
-                let reply = up.send_request(Request::from_parts(parts, Full::new(body))).await.map_err(|_| Dropped)?;
-                let (parts, body) = reply.into_parts();
-                let body = body.collect().await.map_err(|_| Dropped)?;
-                let trailers = body.trailers().cloned().unwrap_or_default();
-                Ok::<Reply, Dropped>((parts, body.to_bytes(), trailers))
-            }
-        };
-        match self.roll(12) {
-            // It never arrives.
-            0 => return Err(Dropped),
-            // The answer never arrives.
-            1 => {
-                forward(up).await?;
-                return Err(Dropped);
-            }
-            // It arrives when no caller waits for it any more.
-            2 => {
-                let later = Duration::from_millis(self.roll(200));
-                tokio::spawn(async move {
-                    tokio::time::sleep(later).await;
-                    let _ = forward(up).await;
-                });
-                return Err(Dropped);
-            }
-            // It arrives twice.
-            3 => {
-                let first = forward(up.clone()).await?;
-                forward(up).await?;
-                return Ok(whole(first));
-            }
-            // The answer is late.
-            4 => tokio::time::sleep(Duration::from_millis(self.roll(50))).await,
-            // The answer is cut off.
-            5 => {
-                let (parts, bytes, _) = forward(up).await?;
-                let half = Full::new(bytes.slice(..bytes.len() / 2));
-                return Ok(Response::from_parts(parts, half.boxed()));
-            }
-            _ => {}
+        Fate::ArrivesTwice => {
+            let first = forward(up.clone()).await?;
+            forward(up).await?;
+            Ok(whole(first))
         }
-        Ok(whole(forward(up).await?))
+        Fate::AnswersLate(later) => {
+            let reply = forward(up).await?;
+            tokio::time::sleep(later).await;
+            Ok(whole(reply))
+        }
+        Fate::CutsAnswer => {
+            let (parts, bytes, _) = forward(up).await?;
+            let half = Full::new(bytes.slice(..bytes.len() / 2));
+            Ok(Response::from_parts(parts, half.boxed()))
+        }
+        Fate::IsHeld => std::future::pending().await,
     }
 }
 
@@ -143,17 +202,12 @@ fn what_was_appended_is_there_once_whatever_happens_on_the_way() {
     }
     let dir = tempfile::tempdir().unwrap();
     let members = etcd::start_cluster(dir.path(), 1);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let to = SocketAddr::from(([127, 0, 0, 1], members[0].client_port()));
-    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    runtime.spawn(Arc::new(Proxy { to, dice: Mutex::new(Dice::new(7)) }).listen(listener));
-
-    let client = |port: u16| {
-        let address: EtcdAddress = format!("etcd://127.0.0.1:{port}/test").parse().unwrap();
+    let proxy = Proxy::faulty(&members, 7);
+    let client = |address: String| {
+        let address: EtcdAddress = address.parse().unwrap();
         Arc::new(Etcd::new(&address, EtcdOptions::default()).unwrap())
     };
-    let (faulty, direct) = (client(port), client(members[0].client_port()));
+    let (faulty, direct) = (client(proxy.address("test")), client(etcd::address(&members, "test")));
     let keys = EtcdKeys::new("test/journal", "test/leader");
     let lead = || {
         direct.txn(TxnRequest { success: vec![delete("test/leader", b"")], ..TxnRequest::default() }).unwrap();

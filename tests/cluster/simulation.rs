@@ -3,7 +3,7 @@
 //! The journal and the engine are the real ones; only etcd is played, by [`Played`]. Several nodes believe to lead at once,
 //! takeovers happen at any moment, also between two attempts of one append, and answers get lost before or after the work.
 //! After each answer the world checks it against all answers before. A failure prints its seed; `DIBS_CLUSTER_SEEDS` runs
-//! more of them. Two mistakes are planted, to show that they would be found.
+//! more of them. Three mistakes are planted, to show that they would be found.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -44,6 +44,8 @@ enum Mistake {
     CarelessRetry,
     /// Transactions do not compare who leads.
     NoEpoch,
+    /// A leader believes that its lease is valid, and never asks etcd who leads.
+    NoLeaseCheck,
 }
 
 #[test]
@@ -65,12 +67,28 @@ fn a_missing_comparison_of_the_epoch_would_be_found() {
     assert!(is_found(Mistake::NoEpoch), "not in {SEEDS_TO_FIND} seeds");
 }
 
-/// A check of the world finds it, or an assertion of the engine or the journal.
+#[test]
+fn a_missing_check_of_the_lease_would_be_found_in_answers_and_loses_nothing() {
+    let mut wrong_answers = 0;
+    for seed in 0..SEEDS_TO_FIND {
+        match World::new(seed, Mistake::NoLeaseCheck).run() {
+            Ok(()) => {}
+            // The transactions alone keep what is written safe.
+            Err(Wrong::Answer(_)) => wrong_answers += 1,
+            Err(Wrong::Journal(sentence)) => panic!("seed {seed}: {sentence}"),
+        }
+    }
+    assert!(wrong_answers > 0, "not in {SEEDS_TO_FIND} seeds");
+}
+
+/// A check of the world finds it, or an assertion of the engine or the journal. Nothing else may be wrong in that world.
 fn is_found(mistake: Mistake) -> bool {
-    (0..SEEDS_TO_FIND).any(|seed| {
+    let fails = |seed: u64, mistake: Mistake| {
         let run = std::panic::AssertUnwindSafe(|| World::new(seed, mistake).run());
         !matches!(std::panic::catch_unwind(run), Ok(Ok(())))
-    })
+    };
+    let found = (0..SEEDS_TO_FIND).find(|seed| fails(*seed, mistake));
+    found.is_some_and(|seed| !fails(seed, Mistake::None))
 }
 
 // ---- etcd ----
@@ -81,6 +99,29 @@ struct Tables {
     revision: i64,
     /// Transactions that arrive later than their senders wait.
     late: Vec<TxnRequest>,
+}
+
+/// What a world finds wrong.
+#[derive(Debug)]
+enum Wrong {
+    /// An answer without a record, which tells of the past.
+    Answer(String),
+    /// What was granted, and what is in the journal.
+    Journal(String),
+}
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Wrong::Answer(sentence) | Wrong::Journal(sentence)) = self;
+        f.write_str(sentence)
+    }
+}
+
+/// For sentences about the journal.
+impl From<String> for Wrong {
+    fn from(sentence: String) -> Wrong {
+        Wrong::Journal(sentence)
+    }
 }
 
 /// An etcd with failures.
@@ -144,6 +185,10 @@ impl Played {
             };
             self.apply(&next);
         }
+    }
+
+    fn leads(&self, epoch: i64) -> bool {
+        self.tables().keys.get(self.leader.as_bytes()).is_some_and(|leader| leader.create_revision == epoch)
     }
 
     /// Another node becomes the leader. Returns its epoch.
@@ -247,16 +292,23 @@ impl KeyValueStore for Played {
     }
 }
 
-/// The lease says nothing, so that only etcd's own answers count; and a node gives up after some attempts.
-struct NoLease(Arc<Played>);
+/// The lease of one leader. Where it is valid by its clock, no other node was elected; it may also have run out too early, and
+/// then etcd is asked. A node gives up after some attempts.
+struct PlayedLease {
+    etcd: Arc<Played>,
+    epoch: i64,
+}
 
-impl Leadership for NoLease {
+impl Leadership for PlayedLease {
     fn is_certain(&self) -> bool {
-        false
+        if self.etcd.mistake == Mistake::NoLeaseCheck {
+            return true;
+        }
+        self.etcd.fails() && self.etcd.roll(2) > 0 && self.etcd.leads(self.epoch)
     }
 
     fn is_possible(&self) -> bool {
-        !self.0.fails() || self.0.roll(8) > 0
+        !self.etcd.fails() || self.etcd.roll(8) > 0
     }
 }
 
@@ -280,6 +332,9 @@ impl Replay for Rebuilt {
         self.0.apply(record);
     }
 }
+
+/// The outcome of a command, and whether it needed a record.
+type Decided = (Result<Outcome, ()>, bool);
 
 struct World {
     etcd: Arc<Played>,
@@ -320,7 +375,7 @@ impl World {
         }
     }
 
-    fn run(mut self) -> Result<(), String> {
+    fn run(mut self) -> Result<(), Wrong> {
         for _ in 0..STEPS {
             self.now += 10;
             let node = self.dice.below(NODES);
@@ -333,11 +388,11 @@ impl World {
             }
         }
         self.etcd.let_late_ones_arrive(true);
-        self.finish()
+        Ok(self.finish()?)
     }
 
     fn open(&self, epoch: i64) -> Result<Node, JournalError> {
-        let (store, leadership) = (self.etcd.clone(), Arc::new(NoLease(self.etcd.clone())));
+        let (store, leadership) = (self.etcd.clone(), Arc::new(PlayedLease { etcd: self.etcd.clone(), epoch }));
         let real = EtcdJournal::open(store, self.keys.clone(), epoch, leadership)?;
         let mut rebuilt = Rebuilt(Engine::new(Policy::default()));
         let mut journal: Box<dyn Journal> = Box::new(real);
@@ -369,6 +424,17 @@ impl World {
 
     /// Lets a node decide, as the desk does. None if no answer leaves, and whether it is certain then that nothing was done.
     fn ask(&mut self, number: u64, session: u64, command: Command) -> Option<Result<Result<Outcome, ()>, bool>> {
+        let reply = self.decide(number, session, command)?;
+        // Without a check of the lease, what a node says without a record may be wrong; `check` looks at that.
+        let counts = |(outcome, is_recorded)| (is_recorded || self.mistake != Mistake::NoLeaseCheck).then_some(outcome);
+        match reply {
+            Ok(reply) => counts(reply).map(Ok),
+            Err(is_certain) => Some(Err(is_certain)),
+        }
+    }
+
+    /// What is decided; or whether it is certain that nothing was done.
+    fn decide(&mut self, number: u64, session: u64, command: Command) -> Option<Result<Decided, bool>> {
         let now = Timestamp(self.now);
         let node = self.nodes.get_mut(&number)?;
         let identity = SessionIdentity {
@@ -386,7 +452,7 @@ impl World {
             false => node.journal.append(after, &turn.records),
         };
         Some(match written {
-            Ok(()) => Ok(outcome),
+            Ok(()) => Ok((outcome, !turn.records.is_empty())),
             Err(error) => {
                 self.nodes.remove(&number);
                 Err(!error.may_be_stored())
@@ -430,7 +496,7 @@ impl World {
         Ok(())
     }
 
-    fn release(&mut self, number: u64) -> Result<(), String> {
+    fn release(&mut self, number: u64) -> Result<(), Wrong> {
         let session = self.dice.below(SESSIONS);
         let told = self.told.get(&session).cloned();
         match self.ask(number, session, Command::ReleaseAll { session: session_id(session) }) {
@@ -439,14 +505,16 @@ impl World {
             Some(Ok(Ok(Outcome::Released { .. } | Outcome::ReleasedLate { .. }))) | Some(Err(false)) => {
                 self.told.remove(&session);
             }
-            Some(Ok(_)) if told.is_some() => return Err(format!("{session} could not release {told:?}")),
+            Some(Ok(_)) if told.is_some() => {
+                return Err(Wrong::Answer(format!("{session} could not release {told:?}")));
+            }
             Some(Ok(_)) => {}
         }
         Ok(())
     }
 
     /// A check is an answer without a record: a deposed leader must not say that a file is free.
-    fn check(&mut self, number: u64) -> Result<(), String> {
+    fn check(&mut self, number: u64) -> Result<(), Wrong> {
         let file = self.dice.below(FILES);
         let told = self.told.iter().find(|(_, (held, ..))| *held == file).map(|(holder, _)| *holder);
         let Some(node) = self.nodes.get_mut(&number) else { return Ok(()) };
@@ -457,7 +525,8 @@ impl World {
         }
         match told {
             Some(holder) if is_free => {
-                Err(format!("node {number} says that file {file} is free, and {holder} holds it"))
+                let sentence = format!("node {number} says that file {file} is free, and {holder} holds it");
+                Err(Wrong::Answer(sentence))
             }
             _ => Ok(()),
         }

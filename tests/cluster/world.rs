@@ -1,4 +1,5 @@
-//! Three nodes of one repository, called `repo`, on three members of etcd. Callers are spread over all nodes.
+//! Three nodes of one repository, called `repo`, on three members of etcd. Callers are spread over all nodes. A test may add
+//! repositories.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,10 +26,14 @@ pub struct World {
     nodes: Vec<Option<Server>>,
     hosts: Vec<Host>,
     ports: Vec<u16>,
+    /// The names of more repositories.
+    more_repositories: Vec<String>,
     /// More arguments of every node.
     node_args: Vec<String>,
     /// More variables of every node.
     node_variables: Vec<(String, String)>,
+    /// Where the nodes find etcd, if that is not where it is.
+    node_etcd: Option<String>,
     /// How programs sign in to etcd.
     etcd_args: Vec<String>,
     pub members: Vec<Member>,
@@ -78,8 +83,10 @@ impl World {
             nodes: (0..nodes).map(|_| None).collect(),
             hosts,
             ports: etcd::free_ports(nodes),
+            more_repositories: Vec::new(),
             node_args: Vec::new(),
             node_variables: Vec::new(),
+            node_etcd: None,
             etcd_args: Vec::new(),
             members,
             killed: None,
@@ -99,6 +106,20 @@ impl World {
 
     pub fn repository(&self, node: usize) -> PathBuf {
         self.dir.path().join(format!("n{node}")).join("repo")
+    }
+
+    /// Every node that is started from now on finds etcd at this address.
+    pub fn set_node_etcd(&mut self, address: String) {
+        self.node_etcd = Some(address);
+    }
+
+    /// Every node that is started from now on serves one more repository.
+    pub fn add_repository(&mut self, name: &str) {
+        for node in 0..self.nodes.len() {
+            let path = self.repository(node).with_file_name(name);
+            assert!(self.command("git").args(["init", "--quiet"]).arg(path).run().status.success());
+        }
+        self.more_repositories.push(name.to_owned());
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -146,8 +167,8 @@ impl World {
     /// The command that runs a node.
     pub fn serve(&self, node: usize) -> Command {
         let (host, port) = (&self.hosts[node], self.ports[node]);
-        let mut command =
-            self.dibs(&["serve", "--json", "--cluster", &self.address(), "--cluster-lease", LEASE_SECONDS]);
+        let mut command = self.dibs(&["serve", "--json", "--cluster-lease", LEASE_SECONDS, "--cluster"]);
+        command.arg(self.node_etcd.as_ref().unwrap_or(&self.address()));
         let listen = if host.namespace.is_some() { "0.0.0.0" } else { "127.0.0.1" };
         let scheme = if self.node_args.iter().any(|arg| arg == "--tls-cert") { "https" } else { "http" };
         command
@@ -156,6 +177,10 @@ impl World {
             .arg(format!("repo={}", self.repository(node).display()))
             .arg("--secret-file")
             .arg(self.path("secret"))
+            .args(self.more_repositories.iter().flat_map(|name| {
+                let path = self.repository(node).with_file_name(name);
+                ["--repo".to_owned(), format!("{name}={}", path.display())]
+            }))
             .args(&self.node_args)
             .args(&self.etcd_args)
             .envs(self.node_variables.iter().cloned());
@@ -199,9 +224,13 @@ impl World {
 
     /// Makes this node lead.
     pub fn move_to(&self, node: usize) {
+        self.move_repository("repo", node);
+    }
+
+    pub fn move_repository(&self, name: &str, node: usize) {
         until("the repository has moved", || {
-            self.cluster(&["move", "repo", &format!("n{node}")]).run();
-            (self.leader_now() == Some(node)).then_some(())
+            self.cluster(&["move", name, &format!("n{node}")]).run();
+            (self.leader_of(name) == Some(node)).then_some(())
         });
     }
 
@@ -275,8 +304,14 @@ impl World {
     }
 
     pub fn leader_now(&self) -> Option<usize> {
+        self.leader_of("repo")
+    }
+
+    /// The number of the node that leads this repository now.
+    pub fn leader_of(&self, name: &str) -> Option<usize> {
         let status = self.status()?;
-        status["repositories"][0]["leader"].as_str()?.strip_prefix('n')?.parse().ok()
+        let repository = status["repositories"].as_array()?.iter().find(|repository| repository["name"] == name)?;
+        repository["leader"].as_str()?.strip_prefix('n')?.parse().ok()
     }
 
     /// Waits until a node other than this one leads.
@@ -379,6 +414,19 @@ impl World {
         let headers = [("authorization", &*bearer), ("content-type", "application/json")];
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
         Connection::open(address)?.call(method, target, &headers, &body)
+    }
+
+    /// One call with these headers and no others.
+    pub fn send_at(
+        &self,
+        node: usize,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> std::io::Result<Response> {
+        let headers = [headers, &[("content-type", "application/json")]].concat();
+        Connection::open(&self.at(node))?.call(method, target, &headers, body.to_string().as_bytes())
     }
 
     pub fn reservations(&self) -> Vec<Value> {

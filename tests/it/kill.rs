@@ -182,6 +182,11 @@ fn as_told(world: &World, clients: &[Client<'_>]) {
     }
 }
 
+/// The connection was closed, and did not only stay silent for long.
+pub fn is_closed(error: &io::Error) -> bool {
+    !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
 pub fn check_exclusive_is_not_shared(list: &[Value]) {
     // The keys of other clients cover none of these names.
     let covers = |one: &Value| KEYS.iter().find(|(key, _)| one["filePath"] == *key).map_or(0, |(_, names)| *names);
@@ -396,7 +401,9 @@ impl<'f> Client<'f> {
             Some(line) => line,
             None => self.field.connect(self.number),
         };
-        let answer = line.call(method, target, &headers, body)?;
+        let answer = line.call(method, target, &headers, body).inspect_err(|error| {
+            assert!(is_closed(error), "no answer, and the connection is open: {error}");
+        })?;
         answer.check_ground_rules();
         if answer.status == 503 {
             return Err(io::Error::other("the server ends, and what was asked may have been its last work"));

@@ -3,6 +3,7 @@
  * DIBS_FAULT="<write|sync> <end of the file's name> <n> <what>" lets the n-th such call on such a file fail: with
  * ENOSPC or EIO; "short" writes half and says so, "torn" writes half and lets the next call fail, "rotten" lets this
  * and every later call fail, "hang" lets them never return. DIBS_CLOCK names a file with the seconds the wall clock is wrong by.
+ * While the file exists that DIBS_BOOT_CLOCK names, the clock since boot stands still.
  * With DIBS_PEERS, a connection from 127.0.0.2 and so on seems to come from 10.0.0.2 and so on. */
 
 #define _GNU_SOURCE
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,10 +98,25 @@ static time_t moved_by(void) {
     return length > 0 ? atol(text) : 0;
 }
 
+static void stand_still(struct timespec *now) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct timespec kept;
+    static int is_kept;
+    const char *path = getenv("DIBS_BOOT_CLOCK");
+    if (path == NULL) return;
+    pthread_mutex_lock(&lock);
+    int stands = access(path, F_OK) == 0;
+    if (stands && !is_kept) kept = *now;
+    is_kept = stands;
+    if (stands) *now = kept;
+    pthread_mutex_unlock(&lock);
+}
+
 int clock_gettime(clockid_t clock, struct timespec *now) {
     static int (*next)(clockid_t, struct timespec *);
     if (next == NULL) next = dlsym(RTLD_NEXT, "clock_gettime");
     int failed = next(clock, now);
+    if (failed == 0 && clock == CLOCK_BOOTTIME) stand_still(now);
     if (failed == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) now->tv_sec += moved_by();
     return failed;
 }

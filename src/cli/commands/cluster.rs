@@ -63,7 +63,8 @@ enum Command {
     },
     /// Copy the journal of a stopped server into the cluster, for a repository that has none there yet
     ///
-    /// Fences and event numbers continue far above those that were used before.
+    /// Fences and event numbers continue far above those that were used before. If it breaks off, no node leads the
+    /// repository until it is repeated, which begins again.
     Import {
         /// The directory of the server
         data: PathBuf,
@@ -75,6 +76,9 @@ enum Command {
         json: bool,
     },
     /// Copy the journal of a repository out of the cluster, for a server of its own
+    ///
+    /// Stop the nodes that serve it first: what they decide later is not in the copy. Fences and event numbers of the copy
+    /// continue far above those of the cluster.
     Export {
         /// A directory without a journal
         data: PathBuf,
@@ -113,7 +117,11 @@ fn run_command(args: Args, json: bool) -> Result<Exit> {
         Command::Status { .. } => show(&access.status()?, json),
         Command::Move { repository, node, .. } => {
             access.move_to(&repository, &node)?;
-            report(json, json!({ "repository": repository, "node": node }), &format!("{node} takes {repository} over"))
+            report(
+                json,
+                json!({ "repository": repository, "node": node }),
+                &format!("node {node} leads {repository} now"),
+            )
         }
         Command::Import { data, repo, .. } => {
             let (last, next) = access.import(&repo, &data)?;
@@ -122,9 +130,15 @@ fn run_command(args: Args, json: bool) -> Result<Exit> {
             report(json, json!({ "repository": repo, "last": last.0, "next": next.0 }), &text)
         }
         Command::Export { data, repo, .. } => {
-            let last = access.export(&repo, &data)?;
-            let text = format!("{} has the journal up to record {}", data.display(), last.0);
-            report(json, json!({ "repository": repo, "last": last.0 }), &text)
+            let (last, next) = access.export(&repo, &data)?;
+            let text = format!(
+                "{} has the journal up to record {}; its numbers continue at {}. What the cluster decides from now on is not in \
+                 it, so start no server on it while nodes still serve {repo}",
+                data.display(),
+                last.0,
+                next.0
+            );
+            report(json, json!({ "repository": repo, "last": last.0, "next": next.0 }), &text)
         }
     }
 }

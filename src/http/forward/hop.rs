@@ -5,6 +5,8 @@ use aws_lc_rs::hmac;
 use axum::extract::Request;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
+use crate::text;
+
 pub const HOP: HeaderName = HeaderName::from_static("dibs-hop");
 
 /// The name of a node, in its response to another one that looks for it.
@@ -26,7 +28,7 @@ impl HopSecret {
     /// The value of the header.
     pub fn value(&self, node: &str, method: &Method, path: &str) -> String {
         let tag = hmac::sign(&self.0, &signed(node, method, path));
-        format!("{node} {}", hex(tag.as_ref()))
+        format!("{node} {}", text::hex::encode(tag.as_ref()))
     }
 
     /// Whether a node of this cluster has signed the request.
@@ -40,23 +42,12 @@ impl HopSecret {
     /// The same with the value of the header.
     pub fn verifies_value(&self, method: &Method, path: &str, value: &str) -> bool {
         let Some((node, tag)) = value.split_once(' ') else { return false };
-        unhex(tag).is_some_and(|tag| hmac::verify(&self.0, &signed(node, method, path), &tag).is_ok())
+        text::hex::decode(tag).is_some_and(|tag| hmac::verify(&self.0, &signed(node, method, path), &tag).is_ok())
     }
 }
 
 fn signed(node: &str, method: &Method, path: &str) -> Vec<u8> {
     format!("{node}\n{method}\n{path}").into_bytes()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digit = |number: u8| char::from(b"0123456789abcdef"[usize::from(number)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    digits.len().is_multiple_of(2).then(|| digits.chunks(2).map(pair).collect()).flatten()
 }
 
 #[cfg(test)]

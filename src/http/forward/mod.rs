@@ -7,6 +7,7 @@
 mod connections;
 mod cut_body;
 mod hop;
+mod login;
 mod pipeline;
 
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CONNECTION, CONTENT_TYPE, EXPECT, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 use http_body_util::BodyExt;
-use hyper::body::Body as _;
+use hyper::body::{Body as _, Bytes};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -52,7 +53,7 @@ const PROBE_TIME_MAX: Duration = Duration::from_secs(3);
 /// Bodies of at most so many bytes are read before they are sent on.
 const WHOLE_BODY_BYTES: u64 = 8 * 1024;
 
-/// Where logins are answered: by the leader of the first repository, because codes are kept in memory.
+/// Where browsers sign in and out.
 const LOGIN_PATHS: &str = "/api/login";
 
 /// How the paths begin that are about a repository, besides that of MCP. All others every node answers itself.
@@ -80,6 +81,9 @@ pub trait ClusterView: Send + Sync {
 
     /// What the operator should know although everything works.
     fn notes(&self) -> Vec<String>;
+
+    /// Whether this node knows of all logins of browsers that other nodes have ended.
+    fn knows_ended_logins(&self) -> bool;
 }
 
 /// Who decides for a repository.
@@ -318,9 +322,20 @@ pub async fn forward(State(app): State<Arc<App>>, mut request: Request, next: Ne
     if path != MCP_PATH && !REPOSITORY_PATHS.iter().any(|start| path.starts_with(start)) {
         return next.run(request).await;
     }
+    if is_login && *request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    let mut short_body = None;
+    if is_login {
+        // It says which repository it is about.
+        (request, short_body) = match with_whole_body(request, &app).await {
+            Ok(request) => request,
+            Err(error) => return error.into_response(),
+        };
+    }
     let (parts, body) = request.into_parts();
     let name = match is_login {
-        true => app.repositories.names().next().cloned(),
+        true => login::repository(&parts, short_body.as_ref(), &app),
         // A request without a valid token is refused here.
         false => repository_of(&parts, &app).ok(),
     };
@@ -334,7 +349,7 @@ pub async fn forward(State(app): State<Arc<App>>, mut request: Request, next: Ne
     if app.is_stopping() {
         return ApiError::from(SubmitError::Stopped).into_response();
     }
-    request = match with_whole_body(request, &app).await {
+    (request, _) = match with_whole_body(request, &app).await {
         Ok(request) => request,
         Err(error) => return error.into_response(),
     };
@@ -346,16 +361,19 @@ pub async fn forward(State(app): State<Arc<App>>, mut request: Request, next: Ne
     forwarder.send(&app, &name, request).await
 }
 
-/// Reads a short body, so that the request is sent on in one piece.
-async fn with_whole_body(request: Request, app: &App) -> ApiResult<Request> {
+/// Reads a short body, so that the request is sent on in one piece. Returns the body too if it is short.
+async fn with_whole_body(request: Request, app: &App) -> ApiResult<(Request, Option<Bytes>)> {
     if request.body().size_hint().exact().is_none_or(|bytes| bytes > WHOLE_BODY_BYTES) {
-        return Ok(request);
+        return Ok((request, None));
     }
     let (parts, body) = request.into_parts();
     let time_max = app.limits().body_time;
     let bad = |sentence| ApiError::new(Code::InvalidRequest, sentence);
     match tokio::time::timeout(time_max, body.collect()).await {
-        Ok(Ok(body)) => Ok(Request::from_parts(parts, Body::from(body.to_bytes()))),
+        Ok(Ok(body)) => {
+            let body = body.to_bytes();
+            Ok((Request::from_parts(parts, Body::from(body.clone())), Some(body)))
+        }
         Ok(Err(_)) => Err(bad("the body did not arrive completely")),
         Err(_) => Err(bad("the body did not arrive in time")),
     }

@@ -8,12 +8,13 @@ use axum::response::{IntoResponse, Response};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, SET_COOKIE};
 use http::{HeaderMap, HeaderValue};
 
+use crate::desk::SubmitError;
 use crate::engine::{Actor, Text};
 use crate::http::app::App;
 use crate::http::caller::{Caller, choose_repository};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::extract::{Json, created};
-use crate::http::login::codes::{CODE_TIME, CODES_MAX};
+use crate::http::login::codes::{self, CODE_TIME, CODES_MAX};
 use crate::http::login::cookie::{self, Proof, may_change};
 use crate::http::login::{LOGIN_SECONDS_MAX, random_text};
 use crate::http::openapi::refusals;
@@ -45,7 +46,10 @@ pub async fn create_code(
         body.more.insert("limit".to_owned(), CODES_MAX.into());
         ApiError::from(body).retry_after(CODE_TIME.as_secs())
     };
+    // In a cluster the code must come back to the node that has it.
+    let repository = claims.repo.clone().filter(|_| app.forwarder.is_some());
     let code = app.login_codes.create(claims, app.keyring.login_name(), Instant::now()).map_err(full)?;
+    let code = repository.map_or_else(|| code.clone(), |name| codes::with_repository(&code, &name));
     Ok(created(wire::LoginCode { code, expires_at: Time(expires * 1000) }))
 }
 
@@ -69,7 +73,8 @@ pub async fn sign_in(
 ) -> ApiResult<Response> {
     let claims = match (body.code, body.token) {
         (Some(code), None) => {
-            app.login_codes.redeem(&code, &app.keyring.login_name(), Instant::now()).ok_or_else(|| {
+            let code = codes::without_repository(&code);
+            app.login_codes.redeem(code, &app.keyring.login_name(), Instant::now()).ok_or_else(|| {
                 let sentence = "this code was used already or is older than a minute; run git dibs open again";
                 failed(&app, ApiError::new(Code::Unauthenticated, sentence))
             })?
@@ -113,6 +118,7 @@ pub async fn get(State(app): State<Arc<App>>, headers: HeaderMap) -> ApiResult<R
             Some(describe(&app, &claims, may_change))
         }
         Ok(Proof::Cookie(text)) => {
+            cookie::check_current(&app)?;
             let login = cookie::login(text, &app).ok();
             login.map(|login| describe(&app, &login.claims, may_change(&login, &headers)))
         }
@@ -134,15 +140,36 @@ pub async fn get(State(app): State<Arc<App>>, headers: HeaderMap) -> ApiResult<R
     security(()),
 )]
 pub async fn sign_out(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    if let Some(login) = cookie::cookie(&headers, &app).and_then(|text| cookie::login(text, &app).ok()) {
-        app.ended_logins.add(&login.id, login.claims.expires, (app.wall_clock)());
-        // The answer promises that the cookie is not accepted any more, so the note is saved first.
-        let app = app.clone();
-        let _ = tokio::task::spawn_blocking(move || app.ended_logins.save()).await;
-    }
-    let mut response = not_stored(Json(wire::EmptyBody {}));
+    let now = (app.wall_clock)();
+    // One that has ended here is told to the other nodes again: they may not know it yet.
+    let login = cookie::cookie(&headers, &app).and_then(|text| app.keyring.verify_login(text, now).ok());
+    let mut response = match login {
+        Some(login) => end_login(app.clone(), login, now).await,
+        None => Json(wire::EmptyBody {}).into_response(),
+    };
+    // A browser that cannot be signed out everywhere is to lose its cookie all the same.
     response.headers_mut().insert(SET_COOKIE, cookie::set_cookie(&headers, &app, "", 0));
-    response
+    not_stored(response)
+}
+
+/// The answer promises that the cookie is not accepted any more, so the note is saved, and shared, first.
+async fn end_login(app: Arc<App>, login: BrowserLogin, now: i64) -> Response {
+    let (id, expires) = (login.id, login.claims.expires);
+    app.ended_logins.add(&id, expires, now);
+    let save_and_share = move || {
+        app.ended_logins.save();
+        app.ended_logins.tell(&id, expires)
+    };
+    match tokio::task::spawn_blocking(save_and_share).await {
+        Ok(Ok(())) => Json(wire::EmptyBody {}).into_response(),
+        Ok(Err(why)) => {
+            tracing::warn!("a browser has signed out, and the other nodes do not know it: {why}");
+            let sentence =
+                "this browser is signed out; until etcd answers, other nodes may accept a copy of its cookie";
+            ApiError::new(Code::Unavailable, sentence).retry_after(1).into_response()
+        }
+        Err(_) => ApiError::from(SubmitError::Stopped).into_response(),
+    }
 }
 
 /// Counts a failed attempt. The answer to too many of them says only that.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::random_text;
 use crate::engine::Text;
+use crate::text::hex;
 use crate::token::Claims;
 
 /// How long a code is valid.
@@ -19,6 +20,22 @@ const CODES_PER_CALLER_MAX: usize = 8;
 /// random bits it cannot be guessed, and other clients must not be able to keep a person out.
 pub const FAILURES_MAX: u32 = 60;
 const FAILURES_TIME: Duration = Duration::from_secs(60);
+
+/// The code as the client gets it from a node of a cluster: it names the repository whose leader keeps the code.
+pub fn with_repository(code: &str, repository: &str) -> String {
+    format!("{code}.{}", hex::encode(repository.as_bytes()))
+}
+
+/// The code without the repository.
+pub fn without_repository(code: &str) -> &str {
+    code.split_once('.').map_or(code, |(code, _)| code)
+}
+
+/// The repository that a code names.
+pub fn repository(code: &str) -> Option<Text> {
+    let (_, name) = code.split_once('.')?;
+    Some(String::from_utf8(hex::decode(name)?).ok()?.as_str().into())
+}
 
 /// The codes of a server. The oldest are in front.
 #[derive(Default)]
@@ -124,6 +141,16 @@ mod tests {
 
     fn keys() -> String {
         "keys".to_owned()
+    }
+
+    #[test]
+    fn a_code_names_a_repository_with_any_name() {
+        let code = with_repository("0123", "a.b/ü");
+        assert_eq!((without_repository(&code), repository(&code).as_deref()), ("0123", Some("a.b/ü")));
+        assert_eq!((without_repository("0123"), repository("0123")), ("0123", None));
+        for bad in ["0123.6", "0123.zz", "0123.ff", "0123.é"] {
+            assert_eq!(repository(bad), None, "{bad}");
+        }
     }
 
     #[test]

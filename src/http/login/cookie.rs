@@ -55,6 +55,7 @@ impl<'a> Proof<'a> {
         match self {
             Proof::Token(_) => Ok(self.verify(app)?),
             Proof::Cookie(text) => {
+                check_current(app)?;
                 let login = login(text, app)?;
                 if *method != Method::GET && *method != Method::HEAD && !may_change(&login, headers) {
                     let sentence = "this browser tab may only look; to change something, open the dashboard again \
@@ -83,6 +84,15 @@ impl OwnedProof {
 /// Whether a request has the secret of its login. A login without one may never change anything.
 pub fn may_change(login: &BrowserLogin, headers: &HeaderMap) -> bool {
     headers.get(CHANGE_HEADER).is_some_and(|secret| login.allows_change(secret.as_bytes()))
+}
+
+/// Refuses cookies while this node of a cluster cannot know which of them the other nodes have ended.
+pub fn check_current(app: &App) -> ApiResult<()> {
+    if app.forwarder.as_ref().is_none_or(|forwarder| forwarder.view().knows_ended_logins()) {
+        return Ok(());
+    }
+    let sentence = "this node has not heard from etcd which browsers have signed out; ask again in a moment";
+    Err(ApiError::new(Code::Unavailable, sentence).retry_after(1))
 }
 
 /// The login of a cookie, unless it has ended.

@@ -8,7 +8,7 @@ use super::read::State;
 use super::{Place, VALUE_BYTES_MAX, ranges};
 use crate::engine::Seq;
 use crate::etcd::messages::{RangeRequest, TxnRequest};
-use crate::etcd::{after_prefix, create_is, delete, get, mod_is, put};
+use crate::etcd::{EtcdError, after_prefix, create_is, delete, get, mod_is, put};
 use crate::journal::JournalError;
 
 /// A read sees one state of etcd; none takes this long.
@@ -26,8 +26,8 @@ impl Place {
         Ok(())
     }
 
-    /// Lets etcd forget the states that no reader needs any more, so that dropped records take no space. Nothing depends on
-    /// it, so a failure does not matter.
+    /// Lets etcd forget the states that no reader needs any more, so that dropped records take no space. What is decided does
+    /// not depend on it, but etcd fills up if it fails again and again.
     fn compact(&self, revision: i64) {
         let mut revisions = self.revisions.lock().unwrap_or_else(PoisonError::into_inner);
         revisions.push_back((Instant::now(), revision));
@@ -36,8 +36,12 @@ impl Place {
             old = Some(revision);
         }
         drop(revisions);
-        if let Some(revision) = old {
-            let _ = self.store.compact(revision);
+        match old.map(|revision| self.store.compact(revision)) {
+            // The leader of another repository may have done more already.
+            None | Some(Ok(()) | Err(EtcdError::Compacted)) => {}
+            Some(Err(error)) => {
+                tracing::warn!(%error, "etcd could not be compacted after a snapshot, so it keeps what is not needed any more");
+            }
         }
     }
 

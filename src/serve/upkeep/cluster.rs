@@ -49,8 +49,8 @@ impl ClusterAccess {
         transfer::import(&self.etcd, &self.prefix, repository, &data_dir::journal(dir))
     }
 
-    /// Copies the journal into a directory, for a server of its own. Returns the last number.
-    pub fn export(&self, repository: &str, dir: &Path) -> Result<Seq> {
+    /// Copies the journal into a directory, for a server of its own. Returns the last copied number and the next one.
+    pub fn export(&self, repository: &str, dir: &Path) -> Result<(Seq, Seq)> {
         data_dir::make_private(dir)?;
         transfer::export(&self.etcd, &self.prefix, repository, &data_dir::journal(dir))
     }
