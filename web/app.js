@@ -4,7 +4,7 @@ import { html, render } from "./htm-preact.js";
 import { onOtherTab, sessionOf, setRepo, signIn, whoAmI } from "./api.js";
 import { nameOf, requestGroups } from "./derive.js";
 import { connect, refreshDue, refreshLogin } from "./feed.js";
-import { Banner, Lost, OnlyLooks, Top } from "./frame.js";
+import { Banner, Lost, ReadOnly, Top } from "./frame.js";
 import { Now } from "./now.js";
 import { Rail } from "./rail.js";
 import { param, parseRoute } from "./route.js";
@@ -61,7 +61,7 @@ function App() {
   const hasPanel = store.route.view === "now" && Boolean(param("id"));
   return html`
     <div class=${`page ${store.connection === "live" ? "" : "stale"}`}>
-      <${Top} /><${Banner} /><${Lost} /><${OnlyLooks} />
+      <${Top} /><${Banner} /><${Lost} /><${ReadOnly} />
       <div class=${`columns view-${store.route.view} ${hasPanel ? "with-panel" : ""}`}><${Rail} /><${View} />${hasPanel && html`<${later("panel")} />`}</div>
       ${store.dialog && html`<${later("dialogs")} key=${store.dialog} dialog=${store.dialog} />`}
     </div>`;
@@ -154,10 +154,19 @@ watch((before, after, actions) => {
     if (event.event !== "unlockRequested") continue;
     const request = after.requests.get(event.requestId);
     if (request?.holder !== store.me) continue;
-    const shown = new Notification(`${nameOf(after, request.by)} asks for ${request.key}`, { body: request.reason, tag: request.id });
-    shown.onclick = () => focus();
+    notify(`${nameOf(after, request.by)} asks for ${request.key}`, { body: request.reason, tag: request.id });
   }
 });
+
+/** Browsers on phones allow notifications and throw here: only a service worker may show them there. */
+function notify(title, options) {
+  try {
+    const shown = new Notification(title, options);
+    shown.onclick = () => focus();
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+  }
+}
 
 let seconds = 0;
 setInterval(() => {
