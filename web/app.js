@@ -89,7 +89,7 @@ function keepFocus() {
 function begin(login) {
   const wanted = store.route.params.get("repo") ?? store.repo;
   const repo = login.repositories.includes(wanted) ? wanted : (login.repositories[0] ?? null);
-  set({ login, signInProblem: null, connection: "loading", me: sessionOf(login) });
+  set({ login, signInProblem: null, otherLogin: null, connection: "loading", me: sessionOf(login) });
   choose(repo);
 }
 
@@ -109,17 +109,27 @@ async function start() {
     history.replaceState(null, "", repo ? `#/now?repo=${encodeURIComponent(repo)}` : "#/now");
   }
   set({ route: parseRoute(location.hash) });
+  return enter(code, fragment.get("session"));
+}
+
+/** Signs in with a code, or goes on as who is signed in. With `replace` also if that is someone else. */
+async function enter(code, session, replace = undefined) {
   try {
-    const login = code ? await signIn({ code }, fragment.get("session")) : await whoAmI();
+    const login = code ? await signIn({ code, replace }, session) : await whoAmI();
     if (login) return begin(login);
   } catch (refusal) {
     if (refusal.status === undefined) throw refusal;
+    if (refusal.body?.signsInAs) {
+      const { signedInAs, signsInAs } = refusal.body;
+      const other = { signedInAs, signsInAs, stay: () => enter(null), change: () => enter(code, session, true) };
+      return set({ connection: "out", otherLogin: other });
+    }
     // A browser that is signed in stays so when a code was used twice.
     const login = code ? await whoAmI().catch(() => null) : null;
     if (login) return begin(login);
     set({ signInProblem: refusal });
   }
-  return set({ connection: "out" });
+  return set({ connection: "out", otherLogin: null });
 }
 
 addEventListener("hashchange", () => {

@@ -86,7 +86,10 @@ fn a_session_that_is_not_heard_of_is_silent() {
         );
         until(what, || (browser.run_async(&script) == true).then_some(()));
     };
-    later("the row says it", "/Silent\\s+[23]:\\d\\d/.test(document.querySelector('main.sessions tbody tr').innerText)");
+    later(
+        "the row says it",
+        "/Silent\\s+[23]:\\d\\d/.test(document.querySelector('main.sessions tbody tr').innerText)",
+    );
     later("the headline says it", "document.querySelector('h1').innerText === 'Ana is silent and holds 1 reservation'");
     browser.show("#/now");
     later(
