@@ -224,7 +224,7 @@ fn a_request_for_what_i_hold_is_a_notification_while_i_work_elsewhere() {
     browser.check_console(&[]);
 }
 
-/// Browsers on phones have `Notification`, and throw when a page makes one. The page stopped drawing.
+/// Browsers on phones have `Notification`, and throw when a page makes one. The page reported an error and drew late.
 #[test]
 fn a_browser_that_shows_no_notifications_goes_on() {
     let world = World::new();
