@@ -175,9 +175,9 @@ impl Polls {
         let stop = Arc::new(AtomicBool::new(false));
         let pause = POLL * u32::try_from(POLLING_THREADS).unwrap() / u32::try_from(DASHBOARDS).unwrap();
         let start = Instant::now();
-        let poll = |stop: Arc<AtomicBool>| {
+        let poll = move |stop: Arc<AtomicBool>| {
             let (bearer, mut connection) = (reader(), Connection::open(&Address::Tcp(address)).unwrap());
-            let mut count = 0;
+            let mut count = 0_u64;
             while !stop.load(Ordering::Relaxed) {
                 connection.call("GET", "/api/waits", &[("authorization", &*bearer)], b"").unwrap().ok();
                 count += 1;
