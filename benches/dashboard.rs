@@ -1,5 +1,5 @@
-//! What the dashboard costs. In the server: reserves and releases with 100 dashboards open, beside none. In a real browser,
-//! and measured by it: the first render with 10,000 reservations, and frames while 100 changes arrive every second.
+//! What the dashboard costs. In the server: reserves and releases with 100 dashboards open, beside none; the same while a
+//! session waits, so that every dashboard asks again who waits for whom. In a real browser, and measured by it: the first render with 10,000 reservations, and frames while 100 changes arrive every second.
 //!
 //! `cargo bench --bench dashboard`; the second part needs chromium and chromedriver, and says so where they are missing.
 //! `-- server` and `-- browser` measure one part.
@@ -30,7 +30,7 @@ use common::ready::Ready;
 use common::{inside, load, support, table};
 use git_dibs::journal::SqliteJournal;
 use serde_json::json;
-use support::http::{Connection, request};
+use support::http::{Address, Connection, request};
 use support::mint;
 use support::process::until;
 use world::World;
@@ -40,6 +40,11 @@ use world::World;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const DASHBOARDS: usize = 100;
+
+/// How often a page asks who waits for whom, while a session waits and reservations change: `WAITS_MS` in `web/feed.js`.
+const POLL: Duration = Duration::from_millis(300);
+const POLLING_THREADS: usize = 4;
+
 const ROUND: Duration = Duration::from_secs(2);
 
 const HELD: usize = 10_000;
@@ -56,6 +61,7 @@ fn main() {
     let has = |word: &str| std::env::args().any(|arg| arg == word);
     if !has("browser") {
         open_dashboards();
+        polling_dashboards();
     }
     if has("server") {
         return;
@@ -97,6 +103,108 @@ fn open_dashboards() {
     std::mem::forget(runtime);
 }
 
+/// The same while a session waits. Each dashboard asks for the waits as often as a page does at most.
+fn polling_dashboards() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = inside::runtime();
+    let journal = SqliteJournal::open(&dir.path().join("journal.db")).unwrap();
+    let address = inside::start(&runtime, Box::new(journal));
+    table::head(&format!(
+        "The same while a session waits, and each of the {DASHBOARDS} asks for the waits every {POLL:?}"
+    ));
+    for connections in [8, 64] {
+        let dialect = Http::new(connections);
+        let saturate = || load::saturate(address, &dialect, connections, long(ROUND));
+        let _waiting = wait_for_key(address);
+        saturate();
+        let (mut pairs, mut rates) = (Vec::new(), Vec::new());
+        for _ in 0..rounds(5) {
+            let alone = saturate();
+            let (readers, polls) = (Readers::open(address, DASHBOARDS), Polls::start(address));
+            pairs.push((saturate(), alone));
+            rates.push(polls.stop());
+            readers.close();
+        }
+        table::row(&format!("connections: {connections}"), &pairs, table::rate);
+        let wanted = DASHBOARDS as f64 / POLL.as_secs_f64();
+        table::fact(
+            &format!("- lists of waits a second, of {wanted:.0}"),
+            &table::rate(table::median(rates.into_iter())),
+        );
+    }
+    std::mem::forget(runtime);
+}
+
+/// One session holds a key and another one waits for it, as long as the connection is open.
+fn wait_for_key(address: SocketAddr) -> Connection {
+    let token = |session: &str| mint::hs256(&mint::claims(json!({ "sub": session })), SECRET.as_bytes());
+    let reserve = |connection: &mut Connection, session: &str, body: serde_json::Value| {
+        let bearer = format!("Bearer {}", token(session));
+        let headers = [("authorization", &*bearer), ("content-type", "application/json")];
+        let target = format!("/api/sessions/{session}/files/reserve");
+        connection.send(&request("POST", &target, &headers, body.to_string().as_bytes())).unwrap();
+    };
+    let mut holder = Connection::open(&Address::Tcp(address)).unwrap();
+    reserve(&mut holder, "holder", json!({ "filePath": "wanted", "ttlSeconds": 300 }));
+    holder.receive(false).unwrap().ok();
+    let mut waiting = Connection::open(&Address::Tcp(address)).unwrap();
+    reserve(&mut waiting, "waiter", json!({ "filePath": "wanted", "waitSeconds": 290 }));
+    let bearer = reader();
+    let has_wait = || {
+        let answer = holder.call("GET", "/api/waits", &[("authorization", &*bearer)], b"").unwrap().ok();
+        (!answer["waits"].as_array().unwrap().is_empty()).then_some(())
+    };
+    until("the session waits", has_wait);
+    waiting
+}
+
+fn reader() -> String {
+    let claims = mint::claims(json!({ "sub": "reader", "scope": "read" }));
+    format!("Bearer {}", mint::hs256(&claims, SECRET.as_bytes()))
+}
+
+/// Pages that ask who waits for whom.
+struct Polls {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<u64>>,
+    start: Instant,
+}
+
+impl Polls {
+    fn start(address: SocketAddr) -> Polls {
+        let stop = Arc::new(AtomicBool::new(false));
+        let pause = POLL * u32::try_from(POLLING_THREADS).unwrap() / u32::try_from(DASHBOARDS).unwrap();
+        let start = Instant::now();
+        let poll = move |stop: Arc<AtomicBool>| {
+            let (bearer, mut connection) = (reader(), Connection::open(&Address::Tcp(address)).unwrap());
+            let mut count = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                connection.call("GET", "/api/waits", &[("authorization", &*bearer)], b"").unwrap().ok();
+                count += 1;
+                let due = pause * u32::try_from(count).expect("a bench is short");
+                std::thread::sleep(due.saturating_sub(start.elapsed()));
+            }
+            count
+        };
+        let thread = |_| {
+            std::thread::spawn({
+                let stop = stop.clone();
+                move || poll(stop)
+            })
+        };
+        let threads = (0..POLLING_THREADS).map(thread).collect();
+        Polls { stop, threads, start }
+    }
+
+    /// How many lists came in a second.
+    fn stop(self) -> f64 {
+        let seconds = self.start.elapsed().as_secs_f64();
+        self.stop.store(true, Ordering::Relaxed);
+        let count: u64 = self.threads.into_iter().map(|thread| thread.join().expect("the poll is well")).sum();
+        count as f64 / seconds
+    }
+}
+
 /// Event streams that are read, and whose contents are thrown away.
 struct Readers {
     stop: Arc<AtomicBool>,
@@ -105,8 +213,7 @@ struct Readers {
 
 impl Readers {
     fn open(address: SocketAddr, count: usize) -> Readers {
-        let token = mint::hs256(&mint::claims(json!({ "sub": "reader", "scope": "read" })), SECRET.as_bytes());
-        let bearer = format!("Bearer {token}");
+        let bearer = reader();
         let text = request("GET", "/api/events?live=1", &[("authorization", &*bearer)], b"");
         let mut ready = Ready::new();
         let streams: Vec<TcpStream> = (0..count)
@@ -166,15 +273,13 @@ fn first_render(world: &World, browser: &Browser) {
     browser.go(&world.login_url(&world.reader(), ""));
     browser.until("all are known", ALL_KNOWN);
     let [script, layout, task] = ["ScriptDuration", "LayoutDuration", "TaskDuration"].map(|name| metric(browser, name));
-    println!(
-        "first render of {HELD} reservations: {script:.0} ms of script, {layout:.0} ms of layout, {task:.0} ms of all tasks"
-    );
+    table::head(&format!("The dashboard in a browser, with {HELD} reservations"));
+    let times = format!("{script:.0} ms of script, {layout:.0} ms of layout, {task:.0} ms of all tasks");
+    table::fact("first render", &times);
     let files = "return performance.getEntriesByType('resource').concat(performance.getEntriesByType('navigation')).filter((one) => !one.name.includes('/api/'))";
-    println!(
-        "files: {} requests, {} bytes compressed, those that are loaded later included",
-        browser.run(&format!("{files}.length")),
-        browser.run(&format!("{files}.reduce((sum, one) => sum + one.encodedBodySize, 0)"))
-    );
+    let count = browser.run(&format!("{files}.length"));
+    let bytes = browser.run(&format!("{files}.reduce((sum, one) => sum + one.encodedBodySize, 0)"));
+    table::fact("files, those that are loaded later included", &format!("{count} requests, {bytes} bytes compressed"));
 }
 
 fn changes(world: &World, browser: &Browser) {
@@ -192,7 +297,8 @@ fn changes(world: &World, browser: &Browser) {
     let script = (metric(browser, "ScriptDuration") - script) / took;
     let frames = browser.run("const gaps = window.gaps.sort((a, b) => a - b); return `${gaps.length} frames, median ${gaps[gaps.length >> 1].toFixed(1)} ms, 99 % below ${gaps[Math.floor(gaps.length * 0.99)].toFixed(1)} ms, longest ${gaps.at(-1).toFixed(1)} ms, ${gaps.filter((gap) => gap > 25).length} dropped`");
     let count = CHANGES_PER_SECOND * SECONDS;
-    println!("{count} changes in {took:.1} s: {script:.0} ms of script a second; {}", frames.as_str().unwrap());
+    let what = format!("{count} changes in {took:.1} s");
+    table::fact(&what, &format!("{script:.0} ms of script a second; {}", frames.as_str().unwrap()));
 }
 
 fn change(connection: &mut Connection, token: &str, call: &str, key: &str) {

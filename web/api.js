@@ -96,7 +96,11 @@ export const ownSession = {
 /** The session that a login acts for, or null. */
 export const sessionOf = (login) => login.sessionId ?? (login.scope === "admin" ? ownSession.get() : null);
 
-const session = (id) => `api/sessions/${encodeURIComponent(id)}`;
+/** The address of a session. Browsers take the parts "." and ".." out of every address, however they are written. */
+const session = (id) => {
+  if (id === "." || id === "..") throw new Refusal(400, { error: `A browser cannot send a request for the session ${id}. Use git dibs.` });
+  return `api/sessions/${encodeURIComponent(id)}`;
+};
 
 /** What a person can do. Each returns a promise of the server's answer. */
 export const act = {

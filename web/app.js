@@ -4,7 +4,7 @@ import { html, render } from "./htm-preact.js";
 import { onOtherTab, sessionOf, setRepo, signIn, whoAmI } from "./api.js";
 import { nameOf, requestGroups } from "./derive.js";
 import { connect, refreshDue, refreshLogin } from "./feed.js";
-import { Banner, Lost, OnlyLooks, Top } from "./frame.js";
+import { Banner, Lost, ReadOnly, Top } from "./frame.js";
 import { Now } from "./now.js";
 import { Rail } from "./rail.js";
 import { param, parseRoute } from "./route.js";
@@ -61,7 +61,7 @@ function App() {
   const hasPanel = store.route.view === "now" && Boolean(param("id"));
   return html`
     <div class=${`page ${store.connection === "live" ? "" : "stale"}`}>
-      <${Top} /><${Banner} /><${Lost} /><${OnlyLooks} />
+      <${Top} /><${Banner} /><${Lost} /><${ReadOnly} />
       <div class=${`columns view-${store.route.view} ${hasPanel ? "with-panel" : ""}`}><${Rail} /><${View} />${hasPanel && html`<${later("panel")} />`}</div>
       ${store.dialog && html`<${later("dialogs")} key=${store.dialog} dialog=${store.dialog} />`}
     </div>`;
@@ -89,7 +89,7 @@ function keepFocus() {
 function begin(login) {
   const wanted = store.route.params.get("repo") ?? store.repo;
   const repo = login.repositories.includes(wanted) ? wanted : (login.repositories[0] ?? null);
-  set({ login, signInProblem: null, connection: "loading", me: sessionOf(login) });
+  set({ login, signInProblem: null, otherLogin: null, connection: "loading", me: sessionOf(login) });
   choose(repo);
 }
 
@@ -109,17 +109,27 @@ async function start() {
     history.replaceState(null, "", repo ? `#/now?repo=${encodeURIComponent(repo)}` : "#/now");
   }
   set({ route: parseRoute(location.hash) });
+  return enter(code, fragment.get("session"));
+}
+
+/** Signs in with a code, or goes on as who is signed in. With `replace` also if that is someone else. */
+async function enter(code, session, replace = undefined) {
   try {
-    const login = code ? await signIn({ code }, fragment.get("session")) : await whoAmI();
+    const login = code ? await signIn({ code, replace }, session) : await whoAmI();
     if (login) return begin(login);
   } catch (refusal) {
     if (refusal.status === undefined) throw refusal;
+    if (refusal.body?.signsInAs) {
+      const { signedInAs, signsInAs } = refusal.body;
+      const other = { signedInAs, signsInAs, stay: () => enter(null), change: () => enter(code, session, true) };
+      return set({ connection: "out", otherLogin: other });
+    }
     // A browser that is signed in stays so when a code was used twice.
     const login = code ? await whoAmI().catch(() => null) : null;
     if (login) return begin(login);
     set({ signInProblem: refusal });
   }
-  return set({ connection: "out" });
+  return set({ connection: "out", otherLogin: null });
 }
 
 addEventListener("hashchange", () => {
@@ -154,10 +164,19 @@ watch((before, after, actions) => {
     if (event.event !== "unlockRequested") continue;
     const request = after.requests.get(event.requestId);
     if (request?.holder !== store.me) continue;
-    const shown = new Notification(`${nameOf(after, request.by)} asks for ${request.key}`, { body: request.reason, tag: request.id });
-    shown.onclick = () => focus();
+    notify(`${nameOf(after, request.by)} asks for ${request.key}`, { body: request.reason, tag: request.id });
   }
 });
+
+/** Browsers on phones allow notifications and throw here: only a service worker may show them there. */
+function notify(title, options) {
+  try {
+    const shown = new Notification(title, options);
+    shown.onclick = () => focus();
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+  }
+}
 
 let seconds = 0;
 setInterval(() => {

@@ -40,23 +40,25 @@ export function disconnect() {
 
 async function load(own) {
   const isFirst = store.data.seq === 0 && store.connection !== "reconnecting";
-  const [first, sessions, ended, requests, waits] = await Promise.all([
+  const [first, sessions, requests, waits] = await Promise.all([
     get("api/reservations", { limit: PAGE }),
     get("api/sessions", { limit: PAGE, state: "active" }),
-    get("api/sessions", { limit: PAGE, endedSince: new Date(serverNow() - ENDED_KEPT).toISOString() }),
     get("api/unlock-requests", { limit: PAGE }),
     readWaits(),
   ]);
   if (own !== generation) return;
   setClock(first.serverTime);
-  dispatch({ type: "reset" }, { type: "sessions", list: sessions }, { type: "sessions", list: ended });
+  dispatch({ type: "reset" }, { type: "sessions", list: sessions });
   dispatch({ type: "reservations", list: first, isFirst: true }, { type: "requests", list: requests }, { type: "waits", list: waits, asOf: first.seq });
   // The rest of a long list follows; the first page is shown meanwhile.
   flush();
   if (isFirst) set({ connection: "live" });
+  // Only now the time of the server is known.
+  const ended = { endedSince: new Date(serverNow() - ENDED_KEPT).toISOString() };
   await Promise.all([
     rest("api/reservations", first.nextCursor, own, (list) => dispatch({ type: "reservations", list, isFirst: false })),
     rest("api/sessions", sessions.nextCursor, own, (list) => dispatch({ type: "sessions", list }), { state: "active" }),
+    get("api/sessions", { limit: PAGE, ...ended }).then((list) => own === generation && dispatch({ type: "sessions", list })),
   ]);
   flush();
 }
@@ -87,6 +89,7 @@ function follow(own) {
     open() {
       if (isOld()) return;
       attempt = 0;
+      if (store.connection === "reconnecting") refreshTimes(own);
       set({ connection: "live" });
     },
     lost() {
@@ -118,6 +121,26 @@ async function resume(own) {
     follow(own);
   } catch (error) {
     lost(error, () => resume(own));
+  }
+}
+
+/**
+ * Asks for all deadlines, signs of life and waits again. The stream tells of those that change while it is open: renewals
+ * that it missed are no events, and a server that was started again has given every reservation its whole time.
+ */
+async function refreshTimes(own) {
+  const use = (list) => dispatch({ type: "live", data: list });
+  try {
+    const [first, sessions] = await Promise.all([get("api/reservations", { limit: PAGE }), get("api/sessions", { limit: PAGE, state: "active" })]);
+    if (own !== generation) return;
+    setClock(first.serverTime);
+    use(first);
+    use(sessions);
+    refreshWaits();
+    await rest("api/reservations", first.nextCursor, own, use);
+    await rest("api/sessions", sessions.nextCursor, own, use, { state: "active" });
+  } catch {
+    // The connection is lost again, and this is done when it is back.
   }
 }
 
@@ -153,7 +176,7 @@ function lost(error, again) {
 }
 
 function setClock(serverTime) {
-  if (serverTime) set({ offset: parseTime(serverTime) - Date.now() });
+  if (serverTime) set({ offset: parseTime(serverTime) - Date.now(), now: parseTime(serverTime) });
 }
 
 // ---- what no event tells ----

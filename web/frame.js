@@ -87,8 +87,10 @@ function Connection() {
 
 /** Who is signed in, in words. */
 function describePerson() {
-  const { login, me } = store;
-  const name = me && login.scope !== "admin" ? nameOf(store.data, me) : (login.name ?? (login.scope === "read" && login.subject === "local" ? "You" : login.subject));
+  const { data, login, me } = store;
+  // A session that has not called yet is known by its token alone.
+  const own = me && login.scope !== "admin" ? (data.sessions.get(me)?.name ?? login.name ?? me) : null;
+  const name = own ?? (login.name ?? (login.scope === "read" && login.subject === "local" ? "You" : login.subject));
   const rights = login.scope === "admin" && login.mayChange ? "admin" : !login.mayChange ? "read only" : hasEnded() ? "session ended" : null;
   return [name, rights];
 }
@@ -135,10 +137,10 @@ function Pause({ pause }) {
     </div>`;
 }
 
-/** What is said while this tab has no rights although its browser is signed in, or while its session has ended. */
-export function OnlyLooks() {
+/** What is said while this tab is read only although its browser is signed in, or while its session has ended. */
+export function ReadOnly() {
   const { login, connection } = store;
-  if (connection === "live" && hasEnded()) return html`<div class="banner" role="status"><${Icon} name="ended" /><span class="text"><b>Your session has ended.</b> You can look, but not change anything. Start another session and run <code>git dibs open</code> again.</span></div>`;
+  if (connection === "live" && hasEnded()) return html`<div class="banner" role="status"><${Icon} name="ended" /><span class="text"><b>Your session has ended.</b> This page is read only now. Start another session and run <code>git dibs open</code> again.</span></div>`;
   if (connection !== "live" || login.mayChange || (login.scope === "read" && !hasSecret())) return null;
   const again = () => {
     disconnect();

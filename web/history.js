@@ -4,17 +4,23 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./htm-preact
 import { get } from "./api.js";
 import { historyFilter, hue, listNames, nameOf } from "./derive.js";
 import { readRefusals } from "./feed.js";
-import { shown, typed } from "./keys.js";
+import { isNear, shown, typed } from "./keys.js";
 import { Chip, Choice, Command, Heading, Icon, Key, Name, plural } from "./parts.js";
 import { link, param, setParams } from "./route.js";
 import { serverNow, store, watch } from "./store.js";
-import { bars, rowsOf, ticks } from "./timeline.js";
+import { bars, mergeEvents, rowsOf, ticks } from "./timeline.js";
 import { clock, exactly, parseTime } from "./time.js";
 
 const SPANS = { "30m": [30, "30 minutes"], "2h": [120, "2 hours"], "1d": [1440, "day"] };
 const PAGE = 1000;
 /** Pages that are read for one picture, at most. */
 const PAGES_MAX = 20;
+/** Events that are kept for one picture, at most. */
+const EVENTS_MAX = 50_000;
+/** How long after a change to ask the server for the events of a path, in milliseconds: changes often come together. */
+const NEWS_MS = 500;
+/** How often refused attempts are asked for while the view is open, in milliseconds: no event tells of them. */
+const REFUSALS_MS = 5000;
 const ROWS_MAX = 60;
 const LANES_MAX = 4;
 /** A bar of a smaller share of the picture has no room for its name. */
@@ -28,12 +34,16 @@ export default function History() {
   const end = Number(param("end")) || store.now;
   const from = end - length;
   const { path, session } = { path: param("path"), session: param("session") };
-  const log = useLog(path, session, from);
+  const log = useLog(path, param("encoding"), session, from);
   const [tip, setTip] = useState(null);
   useEffect(() => {
     readRefusals();
+    const timer = setInterval(readRefusals, REFUSALS_MS);
+    return () => clearInterval(timer);
   }, []);
-  const held = store.data.order.filter((one) => (!session || one.sessionId === session) && (!path || shown(one.key) === path || log.keys.has(one.key)));
+  // The server says which keys overlap the path. A reservation from before the events has none; its key may be near.
+  const isShown = (one) => !path || isNear(one.key, path) || log.keys.has(one.key);
+  const held = store.data.order.filter((one) => (!session || one.sessionId === session) && isShown(one));
   const all = bars(log.events, held, from, end);
   const rows = rowsOf(all, by);
   const isLatest = !param("end");
@@ -59,7 +69,7 @@ export default function History() {
       <${Field} path=${path} session=${session} />
       ${rows.length > 0 ? html`<div class="scroll" ref=${box}><${Chart} rows=${rows.slice(0, ROWS_MAX)} by=${by} from=${from} end=${end} isLatest=${isLatest} setTip=${setTip} /></div>` : html`<p class="nothing soft">${log.isFailed ? "The history cannot be read now." : log.isLoading ? "Reading the history…" : "Nothing was held in this time."}</p>`}
       ${rows.length > ROWS_MAX && html`<p class="nothing soft">${plural(rows.length - ROWS_MAX, "more row")}. Choose one path, one session, or a shorter time.</p>`}
-      ${log.isCut && html`<p class="nothing soft">There are more events than this picture can show. Choose one path, one session, or a shorter time.</p>`}
+      ${log.isCut && oldestOf(log) > from && html`<p class="nothing soft">There are more events than this picture can show. Choose one path, one session, or a shorter time.</p>`}
       <${Legend} />
       <p class="older soft">The ledger keeps the complete history: <${Command} text=${path ? `git dibs log ${typed(path)}` : "git dibs log"} /> <${Command} text="git dibs ledger show-path src/a.rs" /></p>
       ${tip && html`<${Tip} tip=${tip} />`}
@@ -73,52 +83,82 @@ function Field({ path, session }) {
   useEffect(() => setText(current), [path, session]);
   const choose = (event) => {
     event.preventDefault();
-    if (text.trim() !== current) setParams(historyFilter(store.data, text), { push: true });
+    if (text.trim() !== current) setParams({ ...historyFilter(store.data, text), encoding: "" }, { push: true });
   };
   return html`
     <form class="history-field" onSubmit=${choose}>
       <label class="filter"><${Icon} name="search" /><span class="sr">Show only a path or a session</span>
         <input type="search" placeholder="src/parser/**, or session:bo" value=${text} autocomplete="off" spellcheck="false" onInput=${(event) => setText(event.target.value)} onChange=${choose} /></label>
-      ${current && html`<button type="button" class="link" onClick=${() => setParams({ path: "", session: "" }, { push: true })}>Show everything</button>`}
+      ${current && html`<button type="button" class="link" onClick=${() => setParams({ path: "", encoding: "", session: "" }, { push: true })}>Show everything</button>`}
     </form>`;
 }
 
 const lead = (path, session) => (path || session ? null : "Each bar is a reservation. Point at a bar, or move the focus to it, for details.");
 
-const emptyLog = () => ({ events: [], cursor: null, isDone: false, isLoading: true, isFailed: false, isCut: false, keys: new Set() });
+/** `newest` is the latest event that the server has answered with: all before it are known, back to the last of `events`. */
+const emptyLog = (filter) => ({ filter, events: [], newest: 0, cursor: null, isDone: false, isLoading: true, isFailed: false, isCut: false, keys: new Set() });
+
+/** When the oldest event happened. */
+const oldestOf = (log) => (log.events.length ? parseTime(log.events.at(-1).at) : Infinity);
 
 /** The events of the history, read back to `from`, and those that happen meanwhile. */
-function useLog(path, session, from) {
-  const [log, setLog] = useState(emptyLog);
-  const filter = `${path}\n${session}\n${store.repo}`;
+function useLog(path, encoding, session, from) {
+  const [round, setRound] = useState(0);
+  const filter = `${path}\n${encoding}\n${session}\n${store.repo}\n${round}`;
+  const [state, setState] = useState(() => emptyLog(filter));
+  // What was read for another filter is no part of this one.
+  const own = (one) => (one.filter === filter ? one : emptyLog(filter));
+  const log = own(state);
+  const setLog = (change) => setState((old) => change(own(old)));
   const now = useRef(null);
   now.current = log;
   useEffect(() => {
-    setLog(emptyLog());
-    const seen = (_, __, actions) => {
-      // Everything is loaded anew: events may be missing in between.
-      if (actions.some((one) => one.type === "reset")) setLog(emptyLog());
-      const fresh = actions.filter((one) => one.event && one.filePath && (!path || one.filePath === path) && (!session || one.sessionId === session));
-      if (fresh.length) setLog((old) => ({ ...old, events: [...fresh.reverse(), ...old.events], keys: new Set([...old.keys, ...fresh.map((one) => one.filePath)]) }));
+    const query = { limit: PAGE, path, encoding, session };
+    let timer = 0;
+    let isGone = false;
+    const readNews = async () => {
+      timer = 0;
+      const news = await eventsSince(now.current.newest, query);
+      if (!isGone) setLog((old) => merged({ ...old, newest: Math.max(old.newest, news[0]?.seq ?? 0) }, news));
     };
-    return watch(seen);
+    const seen = (_, __, actions) => {
+      // Everything is reloaded: events may be missing in between.
+      if (actions.some((one) => one.type === "reset")) return setRound((old) => old + 1);
+      const fresh = actions.filter((one) => one.event && one.filePath && (!session || one.sessionId === session));
+      if (!fresh.length) return undefined;
+      if (!path) return setLog((old) => merged(old, fresh));
+      // Only the server knows which keys overlap the path. A bar that is shown ends at once.
+      const known = new Set(now.current.events.map((one) => one.reservationId));
+      const ends = fresh.filter((one) => one.event === "released" && known.has(one.reservationId));
+      if (ends.length) setLog((old) => merged(old, ends));
+      timer ||= setTimeout(readNews, NEWS_MS);
+      return undefined;
+    };
+    const stop = watch(seen);
+    return () => {
+      isGone = true;
+      clearTimeout(timer);
+      stop();
+    };
   }, [filter]);
-  const oldest = log.events.length ? parseTime(log.events.at(-1).at) : Infinity;
-  const needsMore = !log.isDone && !log.isCut && oldest > from;
+  const needsMore = !log.isDone && !log.isCut && oldestOf(log) > from;
   useEffect(() => {
     if (!needsMore) return undefined;
     let isGone = false;
     (async () => {
-      let { cursor } = now.current;
+      let { cursor, events: { length: count } } = now.current;
       for (let page = 0; page < PAGES_MAX && !isGone; page += 1) {
-        const answer = await get("api/history", { limit: PAGE, path, session, cursor }).catch(() => null);
+        const answer = await get("api/history", { limit: PAGE, path, encoding, session, cursor }).catch(() => null);
         if (isGone) return;
         if (!answer) return setLog((old) => ({ ...old, isLoading: false, isFailed: true }));
         cursor = answer.nextCursor ?? null;
         const last = answer.events.at(-1);
         const isEnough = !cursor || (last && parseTime(last.at) <= from);
-        setLog((old) => ({ ...merged(old, answer.events), isFailed: false, cursor, isDone: !cursor, isLoading: !isEnough, isCut: !isEnough && page === PAGES_MAX - 1 }));
-        if (isEnough) return undefined;
+        count += answer.events.length;
+        const isCut = !isEnough && (page === PAGES_MAX - 1 || count >= EVENTS_MAX);
+        const newest = answer.events[0]?.seq ?? 0;
+        setLog((old) => ({ ...merged(old, answer.events), newest: Math.max(old.newest, newest), isFailed: false, cursor, isDone: !cursor, isLoading: !isEnough && !isCut, isCut }));
+        if (isEnough || isCut) return undefined;
       }
       return undefined;
     })();
@@ -130,10 +170,27 @@ function useLog(path, session, from) {
   return log;
 }
 
+/** The events of a path after this one, which the server had told of before. */
+async function eventsSince(newest, query) {
+  const found = [];
+  let cursor = null;
+  for (let page = 0; page < PAGES_MAX; page += 1) {
+    const answer = await get("api/history", { ...query, cursor }).catch(() => null);
+    if (!answer) break;
+    found.push(...answer.events);
+    cursor = answer.nextCursor;
+    if (!newest || !cursor || found.at(-1)?.seq <= newest) break;
+  }
+  return found;
+}
+
 function merged(old, events) {
-  const known = new Set(old.events.map((one) => one.seq));
-  const fresh = events.filter((one) => !known.has(one.seq));
-  return { ...old, events: [...old.events, ...fresh], keys: new Set([...old.keys, ...fresh.map((one) => one.filePath).filter(Boolean)]) };
+  const all = mergeEvents(old.events, events, EVENTS_MAX);
+  if (all === old.events) return old;
+  const keys = new Set([...old.keys, ...events.map((one) => one.filePath).filter(Boolean)]);
+  const log = { ...old, events: all, keys };
+  // The oldest events were left out. To go back to them, the history is read again.
+  return all.length < EVENTS_MAX ? log : { ...log, cursor: null, isDone: false };
 }
 
 function Chart({ rows, by, from, end, isLatest, setTip }) {
@@ -163,7 +220,7 @@ function ChartRow({ row, by, from, end, marks, isLatest, setTip }) {
   const lanes = Math.min(row.lanes, LANES_MAX);
   return html`
     <div class="chart-row" role="row">
-      <div class="chart-label" role="rowheader">${by === "path" ? html`<a href=${same({ path: shown(row.name), session: "" })}><${Key} value=${row.name} /></a>` : html`<a class="holder" href=${same({ session: row.name, path: "", by: "" })}><${Chip} id=${row.name} /><${Name} id=${row.name} /></a>`}</div>
+      <div class="chart-label" role="rowheader">${by === "path" ? html`<a href=${same({ path: row.name, encoding: row.bars[0].encoding, session: "" })}><${Key} value=${row.name} /></a>` : html`<a class="holder" href=${same({ session: row.name, path: "", encoding: "", by: "" })}><${Chip} id=${row.name} /><${Name} id=${row.name} /></a>`}</div>
       <div class="lane-box" role="cell">
         ${marks.map((at) => html`<${At} key=${at} kind="grid" at=${share(at)} />`)}
         ${isLatest && html`<${At} kind="now-line" at=${1} />`}

@@ -66,8 +66,8 @@ function Table({ groups, spots, span }) {
   return html`
     <table class="plain"><thead><tr><th>Path</th><th class="h-count">Conflicts</th><th class="h-steps">${STEPS[span]}</th><th class="number h-wait">Average wait</th><th class="h-between">Between</th></tr></thead>
       <tbody>${groups.flatMap((group, n) => [
-        html`<tr key=${group.name} class="hot-group"><td><a href=${link("history", { path: group.isDirectory ? `${group.name}**` : shown(group.name) })}><${Key} value=${group.name} whole=${shown(group.name)} /></a></td><${Cells} one=${group} most=${most} chart=${chart} isFirst=${n === 0} average=${group.waits ? group.waited / group.waits : null} /></tr>`,
-        ...group.files.slice(0, FILES_MAX).map((one) => html`<tr key=${one.key}><td class="hot-file"><a href=${link("history", { path: shown(one.key) })}><${Key} value=${one.key} whole=${splitPath(shown(one.key)).leaf} /></a></td><${Cells} one=${one} most=${most} chart=${chart} average=${one.waits ? one.averageWaitSeconds : null} /></tr>`),
+        html`<tr key=${group.name} class="hot-group"><td><a href=${link("history", { path: group.isDirectory ? `${group.name}**` : group.name })}><${Key} value=${group.name} whole=${shown(group.name)} /></a></td><${Cells} one=${group} most=${most} chart=${chart} isFirst=${n === 0} average=${group.waits ? group.waited / group.waits : null} /></tr>`,
+        ...group.files.slice(0, FILES_MAX).map((one) => html`<tr key=${one.key}><td class="hot-file"><a href=${link("history", { path: one.key })}><${Key} value=${one.key} whole=${splitPath(shown(one.key)).leaf} /></a></td><${Cells} one=${one} most=${most} chart=${chart} average=${one.waits ? one.averageWaitSeconds : null} /></tr>`),
         othersIn(group) > 0 && html`<tr key=${`${group.name} more`}><td class="hot-file soft">Other paths</td><${Cells} one=${{ conflicts: othersIn(group) }} most=${most} /></tr>`,
       ])}${rest > 0 && html`<tr key="rest"><td class="soft">Other paths</td><${Cells} one=${{ conflicts: rest }} most=${most} /></tr>`}</tbody></table>`;
 }

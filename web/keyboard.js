@@ -3,7 +3,7 @@
 import { act } from "./api.js";
 import { holderOf } from "./derive.js";
 import { openDialog } from "./actions.js";
-import { attempt, whyNot } from "./parts.js";
+import { attempt, copyText, whyNot } from "./parts.js";
 import { VIEWS, link, param, setParams } from "./route.js";
 import { store } from "./store.js";
 
@@ -38,7 +38,7 @@ const KEYS = {
   "?": () => openDialog({ kind: "keys" }),
   g: () => (store.route.view === "now" ? setParams({ as: param("as") === "table" ? "" : "table" }) : false),
   c: () => {
-    navigator.clipboard?.writeText(location.href).catch(() => {});
+    copyText(location.href);
   },
   Escape: () => (param("id") ? setParams({ id: "" }) : param("q") ? setParams({ q: "" }) : false),
   a: () => answer((holder, request) => attempt(request.id, () => act.approve(holder, request))),

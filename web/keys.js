@@ -74,6 +74,17 @@ export function pausedFeature(key) {
   return found ? found[1] : null;
 }
 
+/**
+ * Whether two keys are the same, or one is the directory of the other. The server knows more about patterns; this is for what
+ * the page has no answer of the server for.
+ */
+export function isNear(a, b) {
+  const [one, other] = [shown(a), shown(b)];
+  const under = (dir, path) => dir.endsWith("/**") && path.startsWith(dir.slice(0, -2));
+  const directory = (path) => (path.endsWith("/") ? `${path}**` : path);
+  return one === other || under(directory(one), other) || under(directory(other), one);
+}
+
 /** The key as a person types it in a shell, in any directory of the repository. */
 export function typed(key) {
   const text = kindOf(key) === "path" ? `:/${shown(key).replace(/\/\*\*$/, "/")}` : key;

@@ -4,7 +4,7 @@ import { html, useEffect, useState } from "./htm-preact.js";
 import { get, act } from "./api.js";
 import { asksFor, nameOf, waitsBehind, waitsOf } from "./derive.js";
 import { openDialog, waysToOpen } from "./actions.js";
-import { shown, splitShown, typed } from "./keys.js";
+import { splitShown, typed } from "./keys.js";
 import { Act, Bar, Chip, Command, Icon, Key, Left, Name, Problem, attempt, timeKind, whyNot } from "./parts.js";
 import { lockOf } from "./now.js";
 import { link, param, setParams } from "./route.js";
@@ -97,7 +97,7 @@ function Before({ one }) {
   return html`
     <section><h2>Recent events</h2>
       ${shownEvents.map((event) => html`<div class="event" key=${event.seq}><span class="quiet">${clock(parseTime(event.at), store.now)}</span><span class="cut"><bdi>${sessionOf(event)}</bdi> ${verbOf(event)} ${objectOf(event, one)}</span><span class="quiet">${event.fence?.toLocaleString("en")}</span></div>`)}
-      <p><a class="link" href=${link("history", { path: shown(one.key) })}>History of this path</a></p></section>`;
+      <p><a class="link" href=${link("history", { path: one.key, encoding: one.encoding })}>History of this path</a></p></section>`;
 }
 
 /** The key of an event, if it is another one. */

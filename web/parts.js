@@ -76,19 +76,38 @@ export function timeKind(one) {
   return `left${isSoon(one, store.now) ? " soon" : ""}${one.sessionId === store.me ? " mine" : ""}`;
 }
 
-/** Copies text. Says so in its own place for a moment. */
+/** Copies text. Whether it is in the clipboard is said in its own place for a moment. */
 export function Copy({ text, children = "Copy", kind = "copy" }) {
-  const [done, setDone] = useState(false);
+  const [result, setResult] = useState(null);
   useEffect(() => {
-    if (!done) return undefined;
-    const timer = setTimeout(() => setDone(false), 2000);
+    if (!result) return undefined;
+    const timer = setTimeout(() => setResult(null), 2000);
     return () => clearTimeout(timer);
-  }, [done]);
-  const copy = async () => {
-    await navigator.clipboard?.writeText(typeof text === "function" ? text() : text).catch(() => {});
-    setDone(true);
-  };
-  return html`<button type="button" class=${`button ${kind}`} onClick=${copy}><span aria-live="polite">${done ? "Copied" : children}</span></button>`;
+  }, [result]);
+  const copy = async () => setResult((await copyText(typeof text === "function" ? text() : text)) ? "Copied" : "Not copied");
+  return html`<button type="button" class=${`button ${kind}`} onClick=${copy}><span aria-live="polite">${result ?? children}</span></button>`;
+}
+
+/** Puts text into the clipboard. Returns whether it is there: a page over plain HTTP has no clipboard but the old command. */
+export async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copyWithCommand(text);
+  }
+}
+
+function copyWithCommand(text) {
+  const focused = document.activeElement;
+  const field = Object.assign(document.createElement("textarea"), { value: text, className: "sr" });
+  // Within a dialog, nothing outside of it can be selected.
+  (focused?.closest("dialog") ?? document.body).append(field);
+  field.select();
+  const isCopied = document.execCommand("copy");
+  field.remove();
+  focused?.focus({ preventScroll: true });
+  return isCopied;
 }
 
 export const Command = ({ text }) => html`<span class="command"><code>${text}</code><${Copy} text=${text} /></span>`;

@@ -3,6 +3,7 @@
 import { html, useState } from "./htm-preact.js";
 import { signIn } from "./api.js";
 import { Command, Icon } from "./parts.js";
+import { store } from "./store.js";
 
 /** The server's sentences for a person at this form. */
 function sentenceFor(refusal) {
@@ -13,7 +14,22 @@ function sentenceFor(refusal) {
   return refusal.message;
 }
 
+/** A link would replace this browser's login: a person decides, because anyone can make another person open a link. */
+const OtherLogin = ({ other }) => html`
+  <main class="sign-in"><div>
+    <span class="mark"><${Icon} name="mine" size=${32} /></span>
+    <h1>Sign in as <bdi>${other.signsInAs}</bdi>?</h1>
+    <p class="lead soft">This browser is signed in as <bdi>${other.signedInAs}</bdi>. The link that you opened is for <bdi>${other.signsInAs}</bdi>. Use it only if you ran <code>git dibs open</code> yourself.</p>
+    <button type="button" class="button primary wide" onClick=${other.stay}><span class="label">Stay signed in as <bdi>${other.signedInAs}</bdi></span></button>
+    <button type="button" class="button wide" onClick=${other.change}><span class="label">Sign in as <bdi>${other.signsInAs}</bdi></span></button>
+  </div></main>`;
+
 export default function SignIn({ problem, onSignedIn }) {
+  if (store.otherLogin) return html`<${OtherLogin} other=${store.otherLogin} />`;
+  return html`<${Form} problem=${problem} onSignedIn=${onSignedIn} />`;
+}
+
+function Form({ problem, onSignedIn }) {
   const [token, setToken] = useState("");
   const [sentence, setSentence] = useState(problem && sentenceFor(problem));
   const submit = async (event) => {

@@ -6,13 +6,15 @@ export const store = {
   data: initial(),
   // "loading", "live", "reconnecting" or "out" (no one is signed in).
   connection: "loading",
-  // When the connection was lost, and when everything was loaded anew.
+  // When the connection was lost, and when everything was reloaded.
   lostAt: 0,
   reloadedAt: 0,
   // Who is signed in: the answer of GET /api/login.
   login: null,
   // Why the person has to sign in: a refusal of the server, or null.
   signInProblem: null,
+  // The choice between two logins, when a link would replace one: {signedInAs, signsInAs, stay, change}, or null.
+  otherLogin: null,
   repo: null,
   // The session that the person acts for, or null.
   me: null,

@@ -4,7 +4,7 @@ import { parseTime } from "./time.js";
 
 /**
  * The bars between two times. `events` are those of the history, in any order, complete back to `from`; `held` is what is
- * held now. A bar: {id, key, sessionId, sessionName, mode, reason, fence, from, to, end, by, why}; `from` is null when it
+ * held now. A bar: {id, key, encoding, sessionId, sessionName, mode, reason, fence, from, to, end, by, why}; `from` is null when it
  * began before the events do, `end` is null while it is held.
  */
 export function bars(events, held, from, to) {
@@ -19,16 +19,30 @@ export function bars(events, held, from, to) {
   }
   for (const one of held) {
     if (found.has(one.id)) Object.assign(found.get(one.id), { mode: one.mode, reason: one.reason, fence: one.fence, from: one.since });
-    else found.set(one.id, { ...blank({ reservationId: one.id, filePath: one.key, sessionId: one.sessionId }), from: one.since, mode: one.mode, reason: one.reason, fence: one.fence });
+    else found.set(one.id, { ...blank({ reservationId: one.id, filePath: one.key, encoding: one.encoding, sessionId: one.sessionId }), from: one.since, mode: one.mode, reason: one.reason, fence: one.fence });
   }
   return [...found.values()].filter((bar) => (bar.from ?? from) < to && (bar.to ?? to) > from).sort((a, b) => (a.from ?? 0) - (b.from ?? 0));
 }
 
-const blank = (event) => ({ id: event.reservationId, key: event.filePath, sessionId: event.sessionId, sessionName: event.sessionName ?? null, mode: null, reason: null, fence: null, from: null, to: null, end: null, by: null, why: null });
+const blank = (event) => ({ id: event.reservationId, key: event.filePath, encoding: event.encoding ?? null, sessionId: event.sessionId, sessionName: event.sessionName ?? null, mode: null, reason: null, fence: null, from: null, to: null, end: null, by: null, why: null });
 
 /** How a bar ends: "released", "expired" or "overridden". */
 function endOf(why) {
   return why === "expired" || why === "overridden" ? why : "released";
+}
+
+/**
+ * Two lists of events as one, the latest first, each event once, and the oldest left out beyond `most`. `known` is such a list
+ * already.
+ */
+export function mergeEvents(known, more, most) {
+  const seqs = new Set(known.map((one) => one.seq));
+  const fresh = more.filter((one) => !seqs.has(one.seq)).sort((a, b) => b.seq - a.seq);
+  if (!fresh.length) return known;
+  const all = [...fresh, ...known];
+  // What happens now is newer than all that is known, so there is nothing to sort.
+  if (known.length && fresh.at(-1).seq < known[0].seq) all.sort((a, b) => b.seq - a.seq);
+  return all.length > most ? all.slice(0, most) : all;
 }
 
 /** Groups bars into rows: by key or by session. Bars that overlap get lanes. What is held now comes first. */

@@ -31,7 +31,7 @@ export default function Waits() {
   const names = listNames(roots.map((root) => whoIs(data, root.id, store.me)));
   const isOne = roots.length === 1 && roots[0].id !== store.me;
   const title = !waits.length ? "No one is waiting" : roots.length ? `${names} ${isOne ? "is" : "are"} blocking everyone else` : `${plural(waiting.size, "session waits", "sessions wait")}`;
-  const lead = waits.length ? `${plural(waiting.size, "session waits", "sessions wait")}. Ask the ones on the right first: they are not waiting for anyone.` : "When a request has to wait, it appears here with the session that blocks it.";
+  const lead = waits.length ? `${plural(waiting.size, "session waits", "sessions wait")}. Ask the sessions that could move now first: they are not waiting for anyone.` : "When a request has to wait, it appears here with the session that blocks it.";
   return html`
     <main class="waits">
       <${Heading} title=${title} lead=${lead}>${roots.length > 0 && html`<${Nudges} roots=${roots.slice(0, 2)} />`}</${Heading}>
@@ -165,7 +165,7 @@ function Refused() {
 function List({ waits }) {
   const { now } = store;
   return html`
-    <h2 class="part bare">The same as a list <span>longest first</span></h2>
+    <h2 class="part bare">As a list <span>longest first</span></h2>
     <table class="plain"><thead><tr><th>Who waits</th><th>For</th><th>Held by</th><th class="number">Waiting</th></tr></thead>
       <tbody>${waits.slice(0, 500).map((wait) => html`
         <tr key=${wait.id}><td><span class="holder"><${Chip} id=${wait.sessionId} /><${Name} id=${wait.sessionId} /></span></td>

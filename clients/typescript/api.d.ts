@@ -1091,6 +1091,8 @@ export type SignIn = {
   code?: string | null;
   /** A token that a person pasted. */
   token?: string | null;
+  /** Of a code: sign in although the browser is signed in as someone else. Without it, such a code is refused and stays valid, so that a link of another person does not replace a login unseen. */
+  replace?: boolean | null;
 };
 
 /** The answer of `POST /api/login`. `Debug` does not show the secret. */

@@ -132,7 +132,7 @@ enum Command {
     /// Show the dashboard in a browser, signed in as you
     ///
     /// Without --admin, the page acts for the session that runs you or that this worktree is bound to; without a session,
-    /// it can only look. The printed address works once and for a minute.
+    /// it is read only. The printed address works once and for a minute.
     Open(open::Args),
     /// Print a line for each change, as it happens, until Ctrl-C
     ///

@@ -141,6 +141,8 @@ pub struct App {
     pub keyring: Arc<Keyring>,
     /// The wall clock in seconds since 1970, by which tokens expire.
     pub wall_clock: fn() -> i64,
+    /// Whether browsers reach this server over TLS: its own, or that of a proxy in front of it.
+    pub serves_tls: bool,
     /// Whether `/metrics` needs no token.
     pub open_metrics: bool,
     pub(super) requests: RequestCounts,
@@ -191,6 +193,7 @@ impl App {
             port_pool,
             keyring,
             wall_clock,
+            serves_tls: false,
             open_metrics: true,
             requests: RequestCounts::default(),
             login_codes: LoginCodes::default(),

@@ -242,9 +242,10 @@ fn open_app(
             }
         }
     }
+    app.serves_tls = settings.fixed.behind_proxy || settings.fixed.speaks_tls;
     // With several repositories, a session of one of them must not learn the names of the others. With a proxy or TLS, other
     // machines can ask.
-    app.open_metrics = !settings.fixed.behind_proxy && !settings.fixed.speaks_tls && served.len() == 1;
+    app.open_metrics = !app.serves_tls && served.len() == 1;
     app.set_limits(settings.reloadable.limits.clone());
     app.set_hosts(settings.reloadable.hosts.clone());
     app.set_public_url(settings.reloadable.public_url.as_ref().map(|url| url.value.as_str().into()));

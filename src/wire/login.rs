@@ -24,6 +24,10 @@ pub struct SignIn {
     /// A token that a person pasted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// Of a code: sign in although the browser is signed in as someone else. Without it, such a code is refused and stays
+    /// valid, so that a link of another person does not replace a login unseen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replace: Option<bool>,
 }
 
 /// The answer of `POST /api/login`. `Debug` does not show the secret.
@@ -101,7 +105,8 @@ mod tests {
     #[test]
     fn debug_output_shows_no_secret() {
         let code = LoginCode { code: "very secret".to_owned(), expires_at: Time(0) };
-        let sign_in = SignIn { code: Some("very secret".to_owned()), token: Some("very secret".to_owned()) };
+        let [code_text, token] = [(); 2].map(|()| Some("very secret".to_owned()));
+        let sign_in = SignIn { code: code_text, token, replace: None };
         assert!(!format!("{code:?} {sign_in:?}").contains("secret"));
     }
 }

@@ -1,5 +1,6 @@
 //! One browser: what a person does with it, and what can be seen in it.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -12,10 +13,19 @@ use crate::support::world::scratch_dir;
 /// How WebDriver names an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
+/// A script for [`Browser::run_async`] that answers with a value of the page's state, `store`.
+pub fn in_store(value: &str) -> String {
+    format!(
+        "import(document.querySelector('script[type=module]').src.replace('app.js', 'store.js')).then(({{ store }}) => done({value}))"
+    )
+}
+
 /// A browser with a fresh profile; closed when this is dropped.
 pub struct Browser {
     driver: &'static Driver,
     session: String,
+    /// What a test has said to expect in the console.
+    expected: RefCell<Vec<&'static str>>,
     _profile: TempDir,
 }
 
@@ -24,7 +34,7 @@ impl Browser {
         let driver = driver()?;
         let profile = scratch_dir(&std::env::temp_dir());
         let session = driver.new_session(profile.path());
-        let browser = Browser { driver, session, _profile: profile };
+        let browser = Browser { driver, session, expected: RefCell::default(), _profile: profile };
         browser.resize(1440, 900);
         Some(browser)
     }
@@ -142,6 +152,14 @@ impl Browser {
         self.click(&format!("({within}//button[normalize-space(.)='{text}'])[1]"));
     }
 
+    /// Moves the pointer over an element.
+    #[track_caller]
+    pub fn point_at(&self, what: &str) {
+        let origin = json!({ (ELEMENT): self.element(what) });
+        let to = json!({ "type": "pointerMove", "duration": 0, "origin": origin, "x": 0, "y": 0 });
+        self.call("POST", "/actions", json!({ "actions": [{ "type": "pointer", "id": "mouse", "actions": [to] }] }));
+    }
+
     #[track_caller]
     pub fn type_into(&self, what: &str, text: &str) {
         let path = format!("/element/{}/value", self.element(what));
@@ -194,15 +212,27 @@ impl Browser {
         std::fs::write(dir.join(format!("{name}.png")), base64(picture.as_str().unwrap())).unwrap();
     }
 
-    /// What the page has written to the console since the last call, except what `expected` says.
+    /// Checks that the console has no warnings and errors but those that contain one of these texts, or one of an earlier call.
+    /// Every browser is checked once more when it is closed.
     #[track_caller]
-    pub fn check_console(&self, expected: &[&str]) {
+    pub fn check_console(&self, expected: &[&'static str]) {
+        self.expect_in_console(expected);
         let log = self.call("POST", "/se/log", json!({ "type": "browser" }));
+        let odd = self.odd_lines(&log);
+        assert!(odd.is_empty(), "in the browser's console: {odd:#?}");
+    }
+
+    /// The console may have lines with these texts from now on.
+    pub fn expect_in_console(&self, expected: &[&'static str]) {
+        self.expected.borrow_mut().extend(expected);
+    }
+
+    /// Warnings and errors that were not expected.
+    fn odd_lines(&self, log: &Value) -> Vec<String> {
         let lines = log.as_array().unwrap().iter().filter(|line| line["level"] != "DEBUG" && line["level"] != "INFO");
         let text = |line: &Value| line["message"].as_str().unwrap_or_default().to_owned();
-        let odd: Vec<String> =
-            lines.map(text).filter(|line| !expected.iter().any(|known| line.contains(known))).collect();
-        assert!(odd.is_empty(), "in the browser's console: {odd:#?}");
+        let expected = self.expected.borrow();
+        lines.map(text).filter(|line| !expected.iter().any(|known| line.contains(known))).collect()
     }
 
     /// The cookies as the browser keeps them.
@@ -214,7 +244,14 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
+        // A tab that the test has closed has no log.
+        let path = format!("/session/{}/se/log", self.session);
+        let log = self.driver.try_call("POST", &path, Some(&json!({ "type": "browser" })));
+        let odd = log.map(|log| self.odd_lines(&log)).unwrap_or_default();
         let _ = self.driver.try_call("DELETE", &format!("/session/{}", self.session), None);
+        if !std::thread::panicking() {
+            assert!(odd.is_empty(), "in the browser's console at its end: {odd:#?}");
+        }
     }
 }
 

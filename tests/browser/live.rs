@@ -1,12 +1,12 @@
 //! What changes by itself.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::browser::Browser;
-use crate::world::{World, long, until};
+use crate::browser::{Browser, in_store};
+use crate::world::{World, long, time, until};
 
 /// What the browser logs itself while the server is away.
-const NO_SERVER: &[&str] = &[
+pub const NO_SERVER: &[&str] = &[
     "ERR_CONNECTION_REFUSED",
     "ERR_INCOMPLETE_CHUNKED_ENCODING",
     "ERR_CONNECTION_RESET",
@@ -21,8 +21,8 @@ fn reservations_appear_and_go() {
     let Some(browser) = world.browser_as(&world.reader()) else { return };
     browser.sees("Nothing is held");
     browser.sees("git dibs run --name Ana -- your-agent");
-    // The page itself measures how long it took, from the answer of the server to the row.
-    browser.run("window.seen = []; new MutationObserver(() => { for (const row of document.querySelectorAll('tr.held')) if (!window.seen.some(([key]) => key === row.dataset.key)) window.seen.push([row.dataset.key, Date.now()]) }).observe(document.body, { subtree: true, childList: true })");
+    // The page is not loaded again: a mark in it stays.
+    browser.run("window.mark = true");
     ana.reserve(long("src/a.rs", "splitting the parser")).ok();
     browser.lists("src/a.rs", true);
     browser.sees("splitting the parser");
@@ -32,7 +32,7 @@ fn reservations_appear_and_go() {
     browser.lists("src/short.rs", false);
     ana.release("src/a.rs");
     browser.sees("Nothing is held");
-    assert_eq!(browser.run("return window.seen.length"), 2);
+    assert_eq!(browser.run("return window.mark"), true);
     browser.check_console(&[]);
 }
 
@@ -143,6 +143,36 @@ fn a_server_that_is_killed_and_started_again_is_found() {
     browser.check_console(NO_SERVER);
 }
 
+/// A server that is started again gives every reservation its whole time. The page went on with the deadlines from before.
+#[test]
+fn deadlines_are_those_of_the_server_after_it_was_started_again() {
+    let mut world = World::new();
+    world.keep_address();
+    let ana = |world: &World| {
+        let ana = world.named("ana", "Ana");
+        ana.reserve(json!({ "filePath": "src/a.rs", "ttlSeconds": 200 })).ok();
+        ana.reserve(json!({ "filePath": "src/b.rs", "ttlSeconds": 300 })).ok();
+    };
+    ana(&world);
+    let Some(browser) = world.browser_as(&world.admin()) else { return };
+    browser.lists("src/a.rs", true);
+    let on_page = || browser.run_async(&in_store("[...store.data.order].map((one) => [one.key, one.expires])"));
+    let on_server = |world: &World| {
+        let row = |one: &Value| json!([one["filePath"], time(&one["expiresAt"])]);
+        Value::from(world.reservations().iter().map(row).collect::<Vec<_>>())
+    };
+    let before = on_server(&world);
+    assert_eq!(on_page(), before);
+    world.kill();
+    browser.sees("Reconnecting…");
+    world.start();
+    browser.sees("Live");
+    let after = on_server(&world);
+    assert_ne!(after, before);
+    until("the page has the new deadlines", || (on_page() == after).then_some(()));
+    browser.check_console(NO_SERVER);
+}
+
 /// The journal was restored from a backup while the page was open: what the page knew may never have happened.
 #[test]
 fn a_restored_journal_is_loaded_anew() {
@@ -191,5 +221,20 @@ fn a_request_for_what_i_hold_is_a_notification_while_i_work_elsewhere() {
     ask("src/b.rs");
     browser.until("the second is counted", "return document.title.startsWith('(2) ')");
     assert_eq!(browser.run("return window.noted"), json!(["Bo asks for src/b.rs: a hotfix"]));
+    browser.check_console(&[]);
+}
+
+/// Browsers on phones have `Notification`, and throw when a page makes one. The page reported an error and drew late.
+#[test]
+fn a_browser_that_shows_no_notifications_goes_on() {
+    let world = World::new();
+    let (ana, bo) = (world.named("ana", "Ana"), world.named("bo", "Bo"));
+    ana.reserve(long("src/a.rs", "work")).ok();
+    let Some(browser) = world.browser_as(&ana.token) else { return };
+    browser.run("window.Notification = class { static permission = 'granted'; constructor() { window.tried = true; throw new TypeError('Illegal constructor') } }; document.hasFocus = () => false");
+    bo.post("unlock-requests", json!({ "filePath": "src/a.rs", "reason": "a hotfix" })).expect(201);
+    browser.until("it is counted", "return document.title.startsWith('(1) ')");
+    assert_eq!(browser.run("return window.tried"), true);
+    browser.sees("Bo asks for");
     browser.check_console(&[]);
 }

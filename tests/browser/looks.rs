@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
+use crate::live::NO_SERVER;
 use crate::support::http::{Connection, request};
 use crate::world::{Session, World, fetched, long, skip, text, until};
 
@@ -164,6 +165,102 @@ fn dialogs(browser: &Browser, axe: Option<&str>) {
     browser.screenshot("keys-1440-light");
     check_with_axe(browser, axe, "keys");
     browser.press_button("//dialog", "Close");
+    // Menus: a padlock with several ways, the person, the repository.
+    let check = |name: &str| {
+        browser.screenshot(&format!("{name}-1440-light"));
+        check_with_axe(browser, axe, name);
+    };
+    browser.click("//tr[@data-key='src/cli/mod.rs']//button");
+    browser.sees("Override…");
+    check("padlock-menu");
+    browser.press_button("", "Ask…");
+    browser.sees("Ask Bo for src/cli/mod.rs?");
+    check("ask");
+    browser.press_button("//dialog", "Cancel");
+    browser.click(".person .opener");
+    browser.sees("Sign out");
+    check("person-menu");
+    browser.keys("\u{e00c}");
+    browser.press_button("", "Resume…");
+    browser.sees("Resume FEAT-130?");
+    check("resume");
+    browser.press_button("//dialog", "Cancel");
+    browser.show("#/sessions");
+    browser.press_button("", "Pause a feature…");
+    browser.sees("Pause a feature?");
+    check("pause");
+    browser.press_button("//dialog", "Cancel");
+    browser.click("//tr[.//*[@title='dee']]//button");
+    browser.sees("End Dee’s session?");
+    check("end");
+    browser.press_button("//dialog", "Leave it");
+    browser.show("#/requests");
+    browser.press_button("", "Reject…");
+    browser.sees("request?");
+    check("reject");
+    browser.press_button("//dialog", "Cancel");
+    browser.press_button("", "Answer for Dee…");
+    browser.sees("Answer for Dee?");
+    check("answer");
+    browser.press_button("//dialog", "Cancel");
+    browser.show("#/history");
+    browser.until("a bar is there", "return document.querySelector('.chart .held-bar') !== null");
+    browser.point_at(".chart .held-bar");
+    browser.until("its details are there", "return document.querySelector('.tip') !== null");
+    check("tip");
+}
+
+/// A read token, three paused features, a session that has ended, a server that does not answer, and a link for someone else.
+#[test]
+fn what_is_seldom_seen_looks_right_too() {
+    let mut world = World::new();
+    world.keep_address();
+    let Some(browser) = world.browser() else { return };
+    let axe = axe();
+    let check = |name: &str| {
+        for (width, height) in [(1440, 900), (360, 780)] {
+            browser.resize(width, height);
+            for theme in ["light", "dark"] {
+                browser.set_theme(theme);
+                browser.until(
+                    &format!("{name} fits into {width} pixels"),
+                    "return document.documentElement.scrollWidth <= document.documentElement.clientWidth",
+                );
+                browser.screenshot(&format!("{name}-{width}-{theme}"));
+                check_with_axe(&browser, axe.as_deref(), &format!("{name} {width} {theme}"));
+            }
+        }
+        browser.resize(1440, 900);
+    };
+    {
+        let ana = world.named("ana", "Ana");
+        ana.reserve(long("src/parser/**", "splitting the parser in two")).ok();
+        for feature in ["FEAT-1", "FEAT-2", "FEAT-3"] {
+            ana.reserve(long(&format!("feature:{feature}:pause"), "an incident")).ok();
+        }
+        world.sign_in(&browser, &world.reader());
+        browser.sees("3 features are paused");
+        check("read-only");
+        browser.press_button("", "Show");
+        browser.sees("FEAT-2 is paused");
+        check("banners");
+        let bo = world.named("bo", "Bo");
+        bo.reserve(long("docs/a.md", "work")).ok();
+        browser.go("about:blank");
+        browser.go(&world.login_url(&bo.token, ""));
+        browser.sees("Sign in as Bo (session bo)?");
+        check("other-login");
+        browser.press_button("", "Sign in as Bo (session bo)");
+        browser.lists("docs/a.md", true);
+        bo.end();
+        browser.sees("Your session has ended.");
+        check("session-ended");
+    }
+    world.kill();
+    browser.sees("Reconnecting…");
+    check("reconnecting");
+    browser.expect_in_console(&["status of 403"]);
+    browser.check_console(NO_SERVER);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! | `history` | the timeline: more pages than one, earlier and later |
 //! | `many` | 10,000 reservations; a thousand random changes, compared with the server; how long it takes |
 //! | `odd` | names full of markup, long paths, no session, an empty repository |
+//! | `states` | silent, paused and lost sessions; a wrong clock; what is shown for what is pointed at; filters and their links |
 //! | `tabs` | several tabs of one browser, which share an event stream |
 //! | `looks` | every view, light and dark, wide and narrow: screenshots, axe-core, no overflow; keys |
 
@@ -26,4 +27,5 @@ mod looks;
 mod many;
 mod odd;
 mod signing_in;
+mod states;
 mod tabs;

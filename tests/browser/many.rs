@@ -47,6 +47,26 @@ fn ten_thousand_reservations_scroll() {
     browser.check_console(&[]);
 }
 
+/// Answers an open request to this session, or withdraws one of its own, if there is one.
+fn answer_some(session: &Session, dice: &mut Dice) {
+    let lists = session.get("unlock-requests").ok();
+    let open = |name: &str| {
+        let is_open = |one: &&Value| one["status"] == "pending";
+        Some(lists[name].as_array()?.iter().find(is_open)?["id"].as_str()?.to_owned())
+    };
+    let call = |id: String, end: &str, body: Value| drop(session.post(&format!("unlock-requests/{id}/{end}"), body));
+    match (open("incoming"), open("outgoing"), dice.below(4)) {
+        (Some(id), _, 0) => call(id, "approve", json!({})),
+        (Some(id), _, 1) => call(id, "approve", json!({ "handOver": true })),
+        (Some(id), _, 2) => call(id, "reject", json!({ "note": "not now" })),
+        (_, Some(id), _) => {
+            let target = session.url(&format!("unlock-requests/{id}"));
+            drop(session.world.delete(&target, &session.token, json!({})));
+        }
+        _ => {}
+    }
+}
+
 /// Random changes of several sessions; then the page and the server must say the same.
 #[test]
 fn the_page_and_the_server_agree_after_a_thousand_random_changes() {
@@ -69,14 +89,29 @@ fn the_page_and_the_server_agree_after_a_thousand_random_changes() {
         match dice.below(20) {
             0..=10 => drop(session.reserve(json!({ "filePath": key, "mode": mode, "ttlSeconds": 300, "reason": format!("why {}", dice.below(100)) }))),
             11..=16 => drop(session.post("files/release", json!({ "filePath": key }))),
-            17 => drop(session.post("files/release-all", json!({}))),
+            17 => match dice.below(8) {
+                0 => drop(session.post("files/release-all", json!({}))),
+                _ => answer_some(session, &mut dice),
+            },
             18 => drop(session.post("unlock-requests", json!({ "filePath": key, "reason": "a fix" }))),
             _ => drop(session.post("heartbeat", json!({}))),
         }
     }
-    let page = "const { store } = await import(document.querySelector('script[type=module]').src.replace('app.js', 'store.js')); done(store.data.order.map((one) => [one.id, one.key, one.sessionId, one.mode, one.reason, one.since, one.fence, one.ttl]).sort())";
+    sessions[4].end();
+    let page = "const one = store.data; done({
+        reservations: [...one.reservations.values()].map((one) => [one.id, one.key, one.sessionId, one.mode, one.reason, one.since, one.fence, one.ttl]).sort(),
+        inOrder: one.order.every((next, n) => n === 0 || one.order[n - 1].sortText <= next.sortText) && one.order.length === one.reservations.size && one.order.every((next) => one.reservations.get(next.id) === next),
+        sessions: [...one.sessions.values()].map((one) => [one.id, one.name, one.state, one.held]).sort(),
+        requests: [...one.requests.values()].map((one) => [one.id, one.key, one.by, one.holder, one.status, one.reason, one.note, one.handedOver]).sort(),
+        waits: one.waits.size })";
+    let list = |target: &str, name: &str| world.get(target, &world.reader()).ok()[name].as_array().unwrap().clone();
+    let sorted = |mut rows: Vec<Value>| {
+        rows.sort_by_key(|row| row[0].as_str().unwrap().to_owned());
+        Value::from(rows)
+    };
     let expected = || {
         let time = |value: &Value| crate::support::world::time(value);
+        let held = world.reservations();
         let row = |one: &Value| {
             json!([
                 one["reservationId"],
@@ -89,16 +124,42 @@ fn the_page_and_the_server_agree_after_a_thousand_random_changes() {
                 one["ttlSeconds"].as_i64().unwrap() * 1000
             ])
         };
-        let mut rows: Vec<Value> = world.reservations().iter().map(row).collect();
-        rows.sort_by_key(|row| row[0].as_str().unwrap().to_owned());
-        Value::from(rows)
+        let session = |one: &Value| {
+            let count = held.iter().filter(|reservation| reservation["sessionId"] == one["sessionId"]).count();
+            json!([one["sessionId"], one["name"], one["state"], count])
+        };
+        let request = |one: &Value| {
+            let handed_over = one["handedOver"] == true;
+            json!([
+                one["id"],
+                one["filePath"],
+                one["requestedBy"],
+                one["reservedBy"],
+                one["status"],
+                one["reason"],
+                one["note"],
+                handed_over
+            ])
+        };
+        json!({
+            "reservations": sorted(held.iter().map(row).collect()),
+            "inOrder": true,
+            "sessions": sorted(list("/api/sessions?limit=1000", "sessions").iter().map(session).collect()),
+            "requests": sorted(list("/api/unlock-requests?limit=1000", "requests").iter().map(request).collect()),
+            "waits": 0,
+        })
     };
-    let script = format!("(async () => {{ {page} }})()");
+    let script = format!(
+        "(async () => {{ const {{ store }} = await import(document.querySelector('script[type=module]').src.replace('app.js', 'store.js')); {page} }})()"
+    );
     let start = Instant::now();
     loop {
         let (shown, server) = (browser.run_async(&script), expected());
         if shown == server {
-            assert!(server.as_array().unwrap().len() > 10, "seed {seed}: too little is held to compare");
+            for (name, least) in [("reservations", 10), ("sessions", 5), ("requests", 5)] {
+                let count = server[name].as_array().unwrap().len();
+                assert!(count >= least, "seed {seed}: {count} {name} are too few to compare");
+            }
             break;
         }
         assert!(

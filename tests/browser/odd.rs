@@ -93,3 +93,48 @@ fn an_empty_repository_says_what_to_do() {
     browser.sees("Nothing needs you");
     browser.check_console(&[]);
 }
+
+/// A page over plain HTTP has no clipboard. The button said "Copied".
+#[test]
+fn copied_is_said_only_of_what_is_in_the_clipboard() {
+    let world = World::new();
+    let Some(browser) = world.browser() else { return };
+    let grant = json!({ "origin": world.url(), "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"] });
+    browser.devtools("Browser.grantPermissions", grant);
+    world.sign_in(&browser, &world.reader());
+    browser.sees("Nothing is held");
+    let label = "return document.querySelector('.empty .command button').textContent";
+    let press = || browser.click(".empty .command button");
+    let says = |text: &str| browser.until(text, &format!("{label} === {text:?}"));
+    let clipboard = || browser.run_async("clipboard.readText().then(done, (error) => done(String(error)))");
+    browser.run("window.clipboard = navigator.clipboard; clipboard.writeText('')");
+    press();
+    says("Copied");
+    assert_eq!(clipboard(), "git dibs run --name Ana -- your-agent");
+    says("Copy");
+    // Without a clipboard the old command copies.
+    browser.run("Object.defineProperty(navigator, 'clipboard', { value: undefined }); clipboard.writeText('')");
+    press();
+    says("Copied");
+    assert_eq!(clipboard(), "git dibs run --name Ana -- your-agent");
+    assert_eq!(browser.run("return document.querySelectorAll('textarea').length"), 0);
+    says("Copy");
+    browser.run("document.execCommand = () => false");
+    press();
+    says("Not copied");
+    says("Copy");
+    browser.check_console(&[]);
+}
+
+/// Browsers take `..` out of every address, so a call for such a session would be another call.
+#[test]
+fn a_session_that_no_address_can_name_is_not_mistaken() {
+    let world = World::new();
+    let dots = world.named("..", "Dots");
+    dots.reserve(long("src/a.rs", "work")).ok();
+    let Some(browser) = world.browser_as(&dots.token) else { return };
+    browser.click("tr.held .lock");
+    browser.sees("A browser cannot send a request for the session ... Use git dibs.");
+    browser.lists("src/a.rs", true);
+    browser.check_console(&[]);
+}

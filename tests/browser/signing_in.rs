@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::world::{World, text};
 
 const UNAUTHORIZED: &str = "status of 401";
+const FORBIDDEN: &str = "status of 403";
 
 #[test]
 fn a_code_signs_in_once_and_leaves_the_address() {
@@ -31,6 +32,7 @@ fn a_code_signs_in_once_and_leaves_the_address() {
     // The first one stays signed in when its own address is opened again.
     browser.go(&url);
     browser.lists("src/a.rs", true);
+    browser.check_console(&[UNAUTHORIZED]);
 }
 
 #[test]
@@ -57,7 +59,7 @@ fn a_pasted_token_becomes_a_cookie_that_no_script_reads() {
     assert!(!text(&stored).contains(&admin), "the token is nowhere that a script can read");
     browser.check_console(&[UNAUTHORIZED]);
 
-    // A page that is loaded again goes on, with its rights; a new tab may only look.
+    // A page that is loaded again goes on, with its rights; a new tab is read only.
     browser.reload();
     browser.sees("Nothing is held");
     browser.sees("Ops, admin");
@@ -68,6 +70,7 @@ fn a_pasted_token_becomes_a_cookie_that_no_script_reads() {
         "fetch('api/sessions', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }).then((one) => done(one.status))",
     );
     assert_eq!(answer, 403, "the cookie alone changes nothing");
+    browser.check_console(&[FORBIDDEN]);
 }
 
 #[test]
@@ -105,6 +108,36 @@ fn a_link_without_a_right_code_makes_nothing_mine() {
         "Held by Ana. Override"
     );
     browser.check_console(&[UNAUTHORIZED]);
+}
+
+/// A link signed a browser in as another person without a word, who then saw what the person in front of it did.
+#[test]
+fn a_link_for_someone_else_asks_first() {
+    let world = World::new();
+    let (ana, bo) = (world.named("ana", "Ana"), world.named("bo", "Bo"));
+    ana.hold("src/a.rs");
+    let Some(browser) = world.browser_as(&ana.token) else { return };
+    let mine = "document.querySelector('.lock')?.getAttribute('aria-label')";
+    let open = |url: &str| {
+        browser.go("about:blank");
+        browser.go(url);
+    };
+    let link = world.login_url(&bo.token, "");
+    open(&link);
+    browser.sees("Sign in as Bo (session bo)?");
+    browser.sees("This browser is signed in as Ana (session ana).");
+    assert!(!text(&browser.run("return location.href")).contains("code"));
+    browser.press_button("", "Stay signed in as Ana (session ana)");
+    browser.until("ana is signed in", &format!("return {mine} === 'Held by you. Release'"));
+    browser.check_console(&[FORBIDDEN]);
+    // The code was not used.
+    open(&link);
+    browser.press_button("", "Sign in as Bo (session bo)");
+    browser.until("bo is signed in", &format!("return {mine} === 'Held by Ana. Ask'"));
+    // A link for the same person replaces the login, and needs no question.
+    open(&world.login_url(&bo.token, ""));
+    browser.until("bo is signed in", &format!("return {mine} === 'Held by Ana. Ask'"));
+    browser.check_console(&[FORBIDDEN]);
 }
 
 /// Tabs share the cookie and not the secret: a tab that lost its rights to another one says so.
@@ -165,6 +198,7 @@ fn another_site_can_neither_read_nor_change() {
     );
     assert_eq!(browser.run_async(&read), "refused");
     assert_eq!(world.held(), ["ana src/a.rs"], "nothing has changed");
+    browser.check_console(&[FORBIDDEN, "blocked by CORS policy", "net::ERR_FAILED"]);
 }
 
 #[test]
@@ -178,6 +212,44 @@ fn a_read_token_sees_everything_and_has_no_buttons() {
     assert_eq!(browser.run("return document.querySelector('.lock').getAttribute('aria-label')"), "Held by Ana");
     browser.sees("read only");
     browser.check_console(&[]);
+}
+
+/// On another machine: the address and the token are in the user's configuration, and the server is not of this repository.
+#[test]
+fn git_dibs_open_signs_in_to_a_team_server() {
+    let world = World::new();
+    world.named("bo", "Bo").hold("src/theirs.rs");
+    world.git_init("clone");
+    let token = world.token(json!({ "sub": "ana", "name": "Ana" }));
+    crate::support::world::write_private(&world.path("ana.token"), &token);
+    world.git_in("clone", &["config", "--global", "dibs.url", world.url()]);
+    world.git_in("clone", &["config", "--global", "dibs.tokenFile", world.path("ana.token").to_str().unwrap()]);
+    let Some(browser) = world.browser() else { return };
+    let open = |args: &[&str]| {
+        let mut command = world.command(crate::support::world::PROGRAM, "clone");
+        let ended = crate::support::process::Run::run(command.arg("open").args(args));
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        String::from_utf8(ended.stdout).unwrap().trim().to_owned()
+    };
+    let url = open(&["--print"]);
+    assert!(url.starts_with(world.url()) && !url.contains(&token), "{url}");
+    browser.go(&url);
+    browser.lists("src/theirs.rs", true);
+    // It has not called yet: its name is that of the token.
+    browser.until("it is Ana", "return document.querySelector('.person-name').innerText === 'Ana'");
+    assert_eq!(browser.run("return document.querySelector('.lock').getAttribute('aria-label')"), "Held by Bo. Ask");
+    browser.click("tr.held .lock");
+    browser.type_into("dialog textarea", "a fix");
+    browser.press_button("//dialog", "Ask");
+    browser.sees("you ask");
+    // An admin's token of the same person replaces the login if the person says so.
+    let admin = world.token(json!({ "sub": "ana", "name": "Ana", "scope": "admin" }));
+    crate::support::world::write_private(&world.path("ana.token"), &admin);
+    browser.go("about:blank");
+    browser.go(&open(&["--print", "--admin"]));
+    browser.press_button("", "Sign in as Ana (admin)");
+    browser.sees("Ana, admin");
+    browser.check_console(&[FORBIDDEN]);
 }
 
 #[test]

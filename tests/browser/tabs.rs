@@ -1,13 +1,11 @@
 //! Several tabs of one browser. Without HTTP/2 a browser opens six connections to a server, so the tabs share an event stream.
 
 use crate::browser::Browser;
+use crate::live::NO_SERVER;
 use crate::world::{World, long, until};
 
 /// One more than the connections that a browser opens.
 const TABS: usize = 7;
-
-const NO_SERVER: &[&str] =
-    &["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE"];
 
 /// Opens the page in this many tabs. The first one is signed in.
 fn open_tabs(world: &World, browser: &Browser, count: usize) -> Vec<String> {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 pub use crate::support::process::until;
 pub use crate::support::session::Session;
-pub use crate::support::world::{World, fetched, skip, text};
+pub use crate::support::world::{World, fetched, skip, text, time};
 
 use crate::browser::Browser;
 

@@ -98,6 +98,56 @@ fn the_cookie_is_for_no_script_no_other_site_and_no_other_port() {
     world.get("/api/login", "x.y.z").refused("UNAUTHENTICATED");
 }
 
+/// Behind a proxy, and with a certificate of its own, a request without `Origin` got a cookie that browsers send without TLS.
+#[test]
+fn the_cookie_is_secure_where_browsers_use_tls() {
+    let is_secure = |world: &World, origin: &[(&str, &str)]| {
+        let headers = [origin, &[("content-type", "application/json")]].concat();
+        let body = json!({ "token": world.admin() }).to_string();
+        let answer = world.send("POST", "/api/login", &headers, body.as_bytes());
+        let cookie = answer.header("set-cookie").unwrap_or_else(|| panic!("{answer}")).to_owned();
+        cookie.split("; ").any(|part| part == "Secure")
+    };
+    let plain = World::new();
+    let proxied = World::with(&["--behind-proxy"]);
+    for world in [&plain, &proxied] {
+        assert!(is_secure(world, &[("origin", "https://localhost")]));
+        // On the machine of the proxy, a browser may use the server itself.
+        assert!(!is_secure(world, &[("origin", world.url())]), "a page that was loaded without TLS keeps its cookie");
+    }
+    assert!(!is_secure(&plain, &[]));
+    assert!(is_secure(&proxied, &[]));
+}
+
+/// A link with the code of another person would sign this browser in as that person.
+#[test]
+fn a_code_for_someone_else_replaces_a_login_only_if_asked_to() {
+    let world = World::new();
+    let (ana, bo) =
+        (world.session_with("ana", json!({ "name": "Ana" })), world.session_with("bo", json!({ "name": "Bo" })));
+    [&ana, &bo].iter().for_each(|session| drop(session.hold(&session.id)));
+    let browser = Browser::sign_in(&world, json!({ "code": code(&world, &ana.token) }));
+    let exchange = |body: &Value| browser.call("POST", "/api/login", &[], body.clone());
+    let other = code(&world, &bo.token);
+    let refused = exchange(&json!({ "code": other })).refused("FORBIDDEN");
+    assert_eq!(
+        (&refused["signedInAs"], &refused["signsInAs"]),
+        (&json!("Ana (session ana)"), &json!("Bo (session bo)"))
+    );
+    exchange(&json!({ "code": other, "replace": false })).refused("FORBIDDEN");
+    assert_eq!(exchange(&json!({ "code": other, "replace": true })).ok()["sessionId"], "bo");
+    // The same session, another scope.
+    assert_eq!(exchange(&json!({ "code": code(&world, &ana.token) })).ok()["sessionId"], "ana");
+    let reader = world.token(json!({ "sub": "ana", "scope": "read" }));
+    exchange(&json!({ "code": code(&world, &reader) })).refused("FORBIDDEN");
+    // A wrong code is wrong for everyone, and a token is no link.
+    exchange(&json!({ "code": "wrong" })).refused("UNAUTHENTICATED");
+    assert_eq!(exchange(&json!({ "token": bo.token })).ok()["sessionId"], "bo");
+    // A login that has ended is none.
+    world.send("DELETE", "/api/login", &[("cookie", &browser.cookie)], b"").ok();
+    assert_eq!(exchange(&json!({ "code": code(&world, &bo.token) })).ok()["sessionId"], "bo");
+}
+
 #[test]
 fn the_cookie_alone_only_reads() {
     let world = World::new();

@@ -57,6 +57,15 @@ fn dibs(world: &World, url: &str, authority: Option<&str>, args: &[&str]) -> Out
     command.run()
 }
 
+/// No browser, so no `Origin`: the server itself knows that it speaks TLS.
+#[test]
+fn the_cookie_of_a_server_with_a_certificate_is_secure() {
+    let world = served("localhost");
+    let answer = world.post("/api/login", "", json!({ "token": world.admin() }));
+    let cookie = answer.header("set-cookie").unwrap_or_else(|| panic!("{answer}"));
+    assert!(cookie.ends_with("; Secure"), "{cookie}");
+}
+
 #[test]
 fn commands_and_hooks_speak_https() {
     let world = served("localhost");

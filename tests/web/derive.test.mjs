@@ -5,10 +5,10 @@ import test from "node:test";
 
 import { groupByDirectory, held, heldUp, historyFilter, hue, isSoon, listNames, monogram, nameOf, pauses, roots, sessionRows, tableRows, treeRows, withProblem } from "../../web/derive.js";
 import { layout } from "../../web/graph.js";
-import { cutKey, cutName, kindOf, sortText, splitPath, splitShown, splitWhole } from "../../web/keys.js";
+import { cutKey, cutName, isNear, kindOf, sortText, splitPath, splitShown, splitWhole } from "../../web/keys.js";
 import { initial, reduce } from "../../web/state.js";
 import { clock, duration, exactly, left, roughly } from "../../web/time.js";
-import { bars, rowsOf, ticks } from "../../web/timeline.js";
+import { bars, mergeEvents, rowsOf, ticks } from "../../web/timeline.js";
 
 const now = Date.UTC(2026, 0, 31, 9, 30, 0);
 const time = (seconds) => new Date(now + seconds * 1000).toISOString();
@@ -192,4 +192,25 @@ test("an arrow goes around the sessions in its way, and a session has one label"
   const { edges } = layout(waits);
   const found = Object.fromEntries(edges.map((edge) => [`${edge.from} ${edge.to}`, [edge.passes, edge.hasLabel]]));
   assert.deepEqual(found, { "leaf kim": [false, true], "leaf root": [true, false], "kim root": [false, true] });
+});
+
+test("events of several pages and of the stream are one list with a bound", () => {
+  const events = (...seqs) => seqs.map((one) => ({ seq: one }));
+  const seqs = (list) => list.map((one) => one.seq);
+  const known = events(5, 4, 3);
+  assert.deepEqual(seqs(mergeEvents(known, events(6, 7), 10)), [7, 6, 5, 4, 3], "what happens now");
+  assert.deepEqual(seqs(mergeEvents(known, events(2, 1), 10)), [5, 4, 3, 2, 1], "an older page");
+  assert.deepEqual(seqs(mergeEvents(events(9, 5), events(7, 5, 3), 10)), [9, 7, 5, 3], "a page with what is known");
+  assert.deepEqual(seqs(mergeEvents(known, events(6, 7), 3)), [7, 6, 5], "the oldest are left out");
+  assert.equal(mergeEvents(known, events(4, 5), 10), known, "nothing new");
+  assert.deepEqual(mergeEvents([], [], 10), []);
+});
+
+test("keys are near if one is the directory of the other", () => {
+  for (const [a, b] of [["src/a.rs", "src/a.rs"], ["src/**", "src/lib/a.rs"], ["src/lib/", "src/**"], ["file:src/[a].rs", "src/**"], ["db:slot", "db:slot"]]) {
+    assert.ok(isNear(a, b) && isNear(b, a), `${a} ${b}`);
+  }
+  for (const [a, b] of [["src/a.rs", "src/b.rs"], ["src/**", "src-old/a.rs"], ["src/a", "src/a.rs"], ["db:slot", "db:slots"]]) {
+    assert.ok(!isNear(a, b) && !isNear(b, a), `${a} ${b}`);
+  }
 });

@@ -1281,6 +1281,8 @@ class SignIn(TypedDict, total=False):
     """A code that `POST /api/login/codes` made."""
     token: Union[str, None]
     """A token that a person pasted."""
+    replace: Union[bool, None]
+    """Of a code: sign in although the browser is signed in as someone else. Without it, such a code is refused and stays valid, so that a link of another person does not replace a login unseen."""
 
 
 class SignedIn(TypedDict, total=False):

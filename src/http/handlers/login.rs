@@ -56,7 +56,8 @@ pub async fn create_code(
 /// Sign a browser in, with a code or a token.
 ///
 /// Sets a cookie that scripts cannot read, and with which alone a request may only read. A request that changes something
-/// also sends `changeSecret` of the answer, in the header `X-Dibs-Change`.
+/// also sends `changeSecret` of the answer, in the header `X-Dibs-Change`. A browser that is signed in as someone else gets
+/// `FORBIDDEN` for a code, with the names `signedInAs` and `signsInAs`; the code stays valid, for a request with `replace`.
 #[utoipa::path(
     post,
     path = "/api/login",
@@ -74,6 +75,9 @@ pub async fn sign_in(
     let claims = match (body.code, body.token) {
         (Some(code), None) => {
             let code = codes::without_repository(&code);
+            if body.replace != Some(true) {
+                refuse_other_login(&app, &headers, code)?;
+            }
             app.login_codes.redeem(code, &app.keyring.login_name(), Instant::now()).ok_or_else(|| {
                 let sentence = "this code was used already or is older than a minute; run git dibs open again";
                 failed(&app, ApiError::new(Code::Unauthenticated, sentence))
@@ -169,6 +173,36 @@ async fn end_login(app: Arc<App>, login: BrowserLogin, now: i64) -> Response {
             ApiError::new(Code::Unavailable, sentence).retry_after(1).into_response()
         }
         Err(_) => ApiError::from(SubmitError::Stopped).into_response(),
+    }
+}
+
+/// Refuses the code of one caller to a browser that is signed in as another one: a link could sign a person in as someone
+/// else, who then sees what the person does.
+fn refuse_other_login(app: &App, headers: &HeaderMap, code: &str) -> ApiResult<()> {
+    let current = cookie::cookie(headers, app).and_then(|text| cookie::login(text, app).ok());
+    let next = app.login_codes.look_up(code, &app.keyring.login_name(), Instant::now());
+    let (Some(BrowserLogin { claims: current, .. }), Some(next)) = (current, next) else { return Ok(()) };
+    let identity = |claims: &Claims| {
+        (claims.issuer.clone(), claims.subject.clone(), claims.scope, claims.session.clone(), claims.repo.clone())
+    };
+    if identity(&current) == identity(&next) {
+        return Ok(());
+    }
+    let [current, next] = [current, next].map(|claims| in_words(&claims));
+    let sentence = format!("this browser is signed in as {current}, and the code is for {next}; sign out first");
+    let mut body = ErrorBody::new(Code::Forbidden, sentence);
+    body.more.insert("signedInAs".to_owned(), current.into());
+    body.more.insert("signsInAs".to_owned(), next.into());
+    Err(body.into())
+}
+
+/// "Ana (session ana)", "Ops (admin)", "local (read only)".
+fn in_words(claims: &Claims) -> String {
+    let name = claims.name.as_ref().unwrap_or(&claims.subject);
+    match (&claims.session, claims.scope) {
+        (Some(session), _) => format!("{name} (session {session})"),
+        (None, Scope::Read) => format!("{name} (read only)"),
+        (None, scope) => format!("{name} ({})", scope.as_str()),
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use aws_lc_rs::constant_time;
+
 use super::random_text;
 use crate::engine::Text;
 use crate::text::hex;
@@ -78,14 +80,20 @@ impl LoginCodes {
         Ok(text)
     }
 
+    /// The claims that a code stands for, which stays valid.
+    pub fn look_up(&self, text: &str, keys: &str, now: Instant) -> Option<Claims> {
+        let mut state = self.state();
+        state.drop_expired(now);
+        let code = &state.codes[state.place(text)?];
+        (code.keys == keys).then(|| code.claims.clone())
+    }
+
     /// Takes the claims that a code stands for. It does not work a second time, nor with other keys than it was made with: they are
     /// replaced to lock a caller out.
     pub fn redeem(&self, text: &str, keys: &str, now: Instant) -> Option<Claims> {
         let mut state = self.state();
         state.drop_expired(now);
-        let place = state.codes.iter().position(|code| {
-            aws_lc_rs::constant_time::verify_slices_are_equal(code.text.as_bytes(), text.as_bytes()).is_ok()
-        })?;
+        let place = state.place(text)?;
         state.codes.remove(place).filter(|code| code.keys == keys).map(|code| code.claims)
     }
 
@@ -106,6 +114,13 @@ impl LoginCodes {
 }
 
 impl State {
+    /// Where the code with this text is.
+    fn place(&self, text: &str) -> Option<usize> {
+        let is_same =
+            |code: &Code| constant_time::verify_slices_are_equal(code.text.as_bytes(), text.as_bytes()).is_ok();
+        self.codes.iter().position(is_same)
+    }
+
     fn drop_expired(&mut self, now: Instant) {
         while self.codes.front().is_some_and(|code| code.expires <= now) {
             self.codes.pop_front();
@@ -166,7 +181,11 @@ mod tests {
         let (codes, now) = (LoginCodes::default(), Instant::now());
         let [first, second] = [(); 2].map(|()| codes.create(claims("ana"), keys(), now).unwrap());
         assert_ne!(first, second);
-        assert_eq!(codes.redeem(&first, &keys(), now + CODE_TIME - Duration::from_millis(1)), Some(claims("ana")));
+        let just_in_time = now + CODE_TIME - Duration::from_millis(1);
+        assert_eq!(codes.look_up(&first, &keys(), just_in_time), Some(claims("ana")));
+        assert_eq!(codes.look_up(&first, "other keys", just_in_time), None);
+        assert_eq!(codes.redeem(&first, &keys(), just_in_time), Some(claims("ana")));
+        assert_eq!(codes.look_up(&first, &keys(), just_in_time), None);
         assert_eq!(codes.redeem(&first, &keys(), now), None);
         assert_eq!(codes.redeem(&second, &keys(), now + CODE_TIME), None);
         assert_eq!(codes.redeem("", &keys(), now), None);

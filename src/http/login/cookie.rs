@@ -58,7 +58,7 @@ impl<'a> Proof<'a> {
                 check_current(app)?;
                 let login = login(text, app)?;
                 if *method != Method::GET && *method != Method::HEAD && !may_change(&login, headers) {
-                    let sentence = "this browser tab may only look; to change something, open the dashboard again \
+                    let sentence = "this browser tab is read only; to change something, open the dashboard again \
                                     with: git dibs open";
                     return Err(ApiError::new(Code::Forbidden, sentence));
                 }
@@ -112,15 +112,23 @@ pub fn cookie<'a>(headers: &'a HeaderMap, app: &App) -> Option<&'a str> {
 }
 
 /// The cookie that signs a browser in for so many seconds, or out for 0.
-///
-/// A page that was loaded over TLS, from this server or from a proxy in front of it, says so in `Origin`.
 pub fn set_cookie(headers: &HeaderMap, app: &App, text: &str, seconds: i64) -> HeaderValue {
-    let origin = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok()).unwrap_or_default();
-    let is_tls = origin.to_ascii_lowercase().starts_with("https://");
-    let secure = if is_tls { "; Secure" } else { "" };
+    let secure = if is_over_tls(headers, app) { "; Secure" } else { "" };
     let name = name(headers, app);
     let cookie = format!("{name}={text}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
     HeaderValue::from_str(&cookie).expect("a login and a name are ASCII")
+}
+
+/// Whether the browser has loaded the page over TLS, from this server or from a proxy in front of it.
+///
+/// The page says it in `Origin`: a page on the machine of the proxy may also be loaded without TLS, from this server itself.
+/// A request without one, or of an opaque origin (`null`), is taken for what the server is there for.
+fn is_over_tls(headers: &HeaderMap, app: &App) -> bool {
+    let origin = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok()).unwrap_or_default();
+    match origin.split_once("://") {
+        Some((scheme, _)) => scheme.eq_ignore_ascii_case("https"),
+        None => app.serves_tls,
+    }
 }
 
 /// The name of this server's cookie. Browsers send a cookie to all ports of a host, so the name has the keys of the server
