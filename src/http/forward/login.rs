@@ -25,7 +25,7 @@ pub fn repository(parts: &Parts, body: Option<&Bytes>, app: &App) -> Option<Text
 }
 
 fn repository_of_body(body: &[u8], app: &App) -> Option<Text> {
-    let SignIn { code, token } = serde_json::from_slice(body).ok()?;
+    let SignIn { code, token, replace: _ } = serde_json::from_slice(body).ok()?;
     match (code, token) {
         (Some(code), None) => codes::repository(&code),
         (None, Some(token)) => repository_of_token(app.keyring.verify(token.trim(), (app.wall_clock)()).ok()?),
