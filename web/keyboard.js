@@ -15,15 +15,24 @@ export function onKeyDown(event) {
       setParams({ q: "", kind: "" });
       event.target.blur();
     } else if (event.key === "ArrowDown" && event.target.id === "filter") {
-      event.preventDefault();
-      document.querySelector("#rows [role=row][tabindex='0'], #rows [role=row][tabindex]")?.focus();
+      enterRows(event);
     }
     return;
   }
   const key = event.key;
+  const isNowhere = event.target === document.body || event.target.tagName === "H1";
+  if ((key === "ArrowDown" || key === "ArrowUp") && isNowhere && store.route.view === "now") return enterRows(event);
   if (VIEWS[Number(key) - 1]) return go(event, () => (location.hash = link(VIEWS[Number(key) - 1])));
   const action = KEYS[key];
   if (action) go(event, action);
+}
+
+/** Moves the focus into the list of what is held. */
+function enterRows(event) {
+  const row = document.querySelector("#rows [role=row][tabindex='0'], #rows [role=row][tabindex]");
+  if (!row) return;
+  event.preventDefault();
+  row.focus();
 }
 
 function go(event, action) {

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./htm-preact.js";
 import { act } from "./api.js";
-import { asksFor, held, isSoon, nameOf, pauses, sessionState, tableRows, treeRows, waitsBehind, withProblem } from "./derive.js";
+import { asksFor, held, isSoon, listNames, nameOf, pauses, sessionState, tableRows, treeRows, waitsBehind, withProblem } from "./derive.js";
 import { openDialog, waysToOpen } from "./actions.js";
 import { shown } from "./keys.js";
 import { Bar, Chip, Command, Copy, Icon, Key, Left, Name, attempt, plural, timeKind } from "./parts.js";
@@ -338,20 +338,35 @@ function Held({ row, common, isSelected }) {
     <tr ...${common} class=${kind} aria-selected=${isSelected} onClick=${open} data-key=${shown(one.key)}>
       <td role="cell" class="c-lock">${row.isGone ? html`<span class="lock free" role="img" aria-label="Free"><${Icon} name="free" /></span>` : html`<${Lock} one=${one} />`}</td>
       <td role="cell" class="c-key"><span class="indent"><${Key} value=${one.key} whole=${row.text} /></span></td>
-      <td role="cell" class="c-holder"><span class="holder"><${Chip} id=${one.sessionId} /><${Name} id=${one.sessionId} />${one.mode === "shared" && html` <span class="soft">shared</span>`}${state === "silent" && html` <span class="warn">silent</span>`}${state === "paused" && html` <span class="soft">paused</span>`}</span><span class="narrow-only soft reason-line"><bdi>${one.reason}</bdi></span></td>
+      <td role="cell" class="c-holder"><span class="holder"><${Chip} id=${one.sessionId} /><${Name} id=${one.sessionId} />${state === "silent" ? html` <span class="warn">silent</span>` : state === "paused" ? html` <span class="soft">paused</span>` : one.mode === "shared" && html` <span class="soft">shared</span>`}</span><span class="narrow-only soft reason-line"><bdi>${one.reason}</bdi></span></td>
       <td role="cell" class="c-reason"><bdi title=${one.reason ?? ""}>${one.reason}</bdi></td>
       <td role="cell" class="c-waiting"><${Behind} one=${one} me=${me} /></td>
       <td role="cell" class="c-time"><span class=${timeKind(one)}><${Bar} one=${one} /><${Left} one=${one} /></span></td>
     </tr>`;
 }
 
+/** "Bo and Cy wait, the first for 3 min; Dee asks". */
+function behindText(asks, waits) {
+  const names = (ids) => listNames([...new Set(ids)].map((id) => (id === store.me ? "you" : nameOf(store.data, id))), 5);
+  const verb = (ids, one, many) => (new Set(ids).size === 1 && ids[0] !== store.me ? one : many);
+  const parts = [];
+  const waiting = waits.map((wait) => wait.sessionId);
+  if (waits.length) parts.push(`${names(waiting)} ${verb(waiting, "waits", "wait")}${waits.length > 1 ? ", the first" : ""} for ${duration(store.now - waits[0].since)}`);
+  const asking = asks.map((ask) => ask.by);
+  if (asks.length) parts.push(`${names(asking)} ${verb(asking, "asks", "ask")}`);
+  return parts.join("; ");
+}
+
 /** Who asks for it, or waits behind it. */
 function Behind({ one, me }) {
   const asks = asksFor(store.data, one);
-  if (asks.length && one.sessionId === me) return html`<b class="mine"><bdi>${nameOf(store.data, asks[0].by)}</bdi> asks${asks.length > 1 ? ` +${asks.length - 1}` : ""}</b>`;
   const waits = waitsBehind(store.data, one);
+  if (asks.length && one.sessionId === me) {
+    const more = new Set([...asks.map((ask) => ask.by), ...waits.map((wait) => wait.sessionId)]).size - 1;
+    return html`<b class="mine" title=${behindText(asks, waits)}><bdi>${nameOf(store.data, asks[0].by)}</bdi> asks${more > 0 ? ` +${more}` : ""}<span class="sr">. ${behindText(asks, waits)}</span></b>`;
+  }
   if (!waits.length) return asks.length ? html`<span class="soft"><${Name} id=${asks[0].by} you="you" /> ${asks[0].by === me ? "ask" : "asks"}</span>` : null;
   const ids = [...new Set(waits.map((wait) => wait.sessionId))];
   const names = ids.slice(0, 2).map((id) => (id === me ? "you" : nameOf(store.data, id))).join(", ");
-  return html`<span class=${`holder ${ids.includes(me) ? "mine" : "soft"}`} title=${`The first has waited for ${duration(store.now - waits[0].since)}`}><span class="chips">${ids.slice(0, 2).map((id) => html`<${Chip} key=${id} id=${id} />`)}</span><bdi class="name">${names}${ids.length > 2 ? ` +${ids.length - 2}` : ""}</bdi></span>`;
+  return html`<span class=${`holder ${ids.includes(me) ? "mine" : "soft"}`} title=${behindText(asks, waits)}><span class="chips">${ids.slice(0, 2).map((id) => html`<${Chip} key=${id} id=${id} />`)}</span><bdi class="name">${names}${ids.length > 2 ? ` +${ids.length - 2}` : ""}</bdi></span>`;
 }

@@ -63,7 +63,7 @@ function Request({ request, isOut = false }) {
   const holder = holderOf(data, request);
   const one = data.reservations.get(request.reservationId);
   const isMine = me && holder === me;
-  const waits = one ? waitsBehind(data, one).length : 0;
+  const waits = one ? new Set(waitsBehind(data, one).map((wait) => wait.sessionId)).size : 0;
   const focus = () => set({ focus: request.id });
   return html`
     <article class="request" id=${`request-${request.id}`} tabindex="-1" onFocus=${focus}>
@@ -71,7 +71,7 @@ function Request({ request, isOut = false }) {
       <div><p class="lead">${isOut ? html`You ask <${Name} id=${holder} strong /> for` : isMine ? html`<${Name} id=${request.by} strong /> asks for` : html`<${Name} id=${request.by} strong /> asks <${Name} id=${holder} strong /> for`} <${Key} value=${request.key} /></p>
         <p class="soft"><bdi>${request.reason}</bdi></p><${Problem} at=${request.id} /></div>
       <div class="small soft"><p>asked ${duration(now - request.at)} ago</p>
-        ${isSilent(data, holder, now) ? html`<p class="warn strong"><${Name} id=${holder} /> is silent ${duration(now - data.sessions.get(holder).seen)}</p>` : one && one.key !== request.key ? html`<p>through ${shown(one.key)}</p>` : html`<p>${waits ? plural(waits, "request waits", "requests wait") : "no one waits for it"}</p>`}</div>
+        ${isSilent(data, holder, now) ? html`<p class="warn strong"><${Name} id=${holder} /> is silent ${duration(now - data.sessions.get(holder).seen)}</p>` : one && one.key !== request.key ? html`<p>through ${shown(one.key)}</p>` : html`<p>${waits ? `${plural(waits, "session")} in the queue for it` : "no one is in the queue for it"}</p>`}</div>
       <div>${isMine ? html`<${Answers} request=${request} at=${request.id} />` : isOut ? html`<${Act} why=${whyNot()} onClick=${() => attempt(request.id, () => act.withdraw(me, request))}>Withdraw</${Act}>` : login?.scope === "admin" && html`<${Act} why=${whyNot()} onClick=${() => openDialog({ kind: "answer", request })}>Answer for <bdi>${nameOf(data, holder)}</bdi>…</${Act}>`}</div>
     </article>`;
 }

@@ -29,9 +29,10 @@ export default function Waits() {
   const roots = sortedRoots(data, now);
   const waiting = new Set(waits.map((wait) => wait.sessionId));
   const names = listNames(roots.map((root) => whoIs(data, root.id, store.me)));
-  const isOne = roots.length === 1 && roots[0].id !== store.me;
-  const title = !waits.length ? "No one is waiting" : roots.length ? `${names} ${isOne ? "is" : "are"} blocking everyone else` : `${plural(waiting.size, "session waits", "sessions wait")}`;
-  const lead = waits.length ? `${plural(waiting.size, "session waits", "sessions wait")}. Ask the sessions that could move now first: they are not waiting for anyone.` : "When a request has to wait, it appears here with the session that blocks it.";
+  const isOther = roots.length === 1 && roots[0].id !== store.me;
+  const title = !waits.length ? "No one is waiting" : roots.length ? `${names} ${isOther ? "holds" : "hold"} up ${plural(waiting.size, "session")}` : `${plural(waiting.size, "session waits", "sessions wait")}`;
+  const isMine = roots.length === 1 && !isOther;
+  const lead = waits.length ? isMine ? "Release what you do not need any more: you are not waiting for anyone." : "Ask the sessions that could move now first: they are not waiting for anyone." : "When a request has to wait, it appears here with the session that blocks it.";
   return html`
     <main class="waits">
       <${Heading} title=${title} lead=${lead}>${roots.length > 0 && html`<${Nudges} roots=${roots.slice(0, 2)} />`}</${Heading}>
@@ -157,8 +158,8 @@ function Refused() {
     <h2 class="part">Refused in the last hour <span>waits that would have caused a deadlock</span></h2>
     ${cycles.slice(0, 20).map((one) => html`
       <div class="cycle" key=${`${one.at} ${one.sessionId}`}><span class="quiet">${clock(parseTime(one.at), store.now)}</span><${Icon} name="circle" />
-        <span class="holder">${one.cycle.map((step, n) => html`${n ? " and " : ""}<${Chip} id=${step.session} /><${Name} id=${step.session} />`)}</span>
-        <span class="soft"><${Name} id=${one.cycle[0].session} /> wanted <code>${shown(one.cycle[0].wants)}</code>${one.cycle[1] && html` while <${Name} id=${one.cycle[1].session} you="you" /> waited for <code>${shown(one.cycle[1].wants)}</code>`}${one.count > 1 && html`, ${one.count.toLocaleString("en")} times since ${clock(parseTime(one.firstAt), store.now)}`}</span></div>`)}
+        <span class="holder">${one.cycle.map((step) => html`<${Chip} id=${step.session} /><${Name} id=${step.session} />`)}</span>
+        <span class="soft">${one.cycle.map((step, n) => html`${["", " while ", " and "][Math.min(n, 2)]}<${Name} id=${step.session} you=${n ? "you" : "You"} /> ${n ? "waited for" : "wanted"} <code>${shown(step.wants)}</code>`)}${one.count > 1 && html`, ${one.count.toLocaleString("en")} times since ${clock(parseTime(one.firstAt), store.now)}`}</span></div>`)}
     ${missing}`;
 }
 

@@ -46,7 +46,7 @@ fn a_request_that_waits_is_shown_with_what_it_waits_for() {
         let waiting = bo.queue(scope, json!({ "filePath": "src/parser/lexer.rs", "waitSeconds": 60 }));
         browser.sees("Ana holds up 1");
         browser.show("#/waits");
-        browser.sees("Ana is blocking everyone else");
+        browser.sees("Ana holds up 1 session");
         browser.until(
             "the key is at its arrow",
             "return document.querySelector('.graph')?.textContent.includes('src/parser/lexer.rs')",

@@ -331,6 +331,9 @@ fn the_keyboard_is_enough() {
     let (down, up, left, right, enter, escape) =
         ("\u{e015}", "\u{e013}", "\u{e012}", "\u{e014}", "\u{e007}", "\u{e00c}");
     browser.lists("src/c.rs", true);
+    // Without a focus, the arrows lead into the list.
+    browser.keys(down);
+    browser.until("a row has the focus", "return document.activeElement.closest('#rows [role=row]') !== null");
     browser.keys("/");
     browser.until("the filter has the focus", "return document.activeElement.id === 'filter'");
     browser.keys("src");

@@ -15,8 +15,9 @@ use crate::local::{clock, describe, worktree};
 use crate::text::terminal::{clean, time_left};
 use crate::wire::{Code, EndSession, EndState, SessionInfo, SessionState, Time};
 
-/// An active session that has not called for so long is shown as silent. `git-dibs run` calls every ten seconds.
-const SILENT_AFTER: Duration = Duration::from_secs(60);
+/// An active session that has not called for so long, and does not wait, is shown as silent, as in the dashboard.
+/// `git-dibs run` calls every ten seconds.
+const SILENT_AFTER: Duration = Duration::from_secs(120);
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -206,9 +207,9 @@ pub fn list(args: List) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// The state of a session; "silent" for an active one that has not called for a while.
+/// The state of a session; "silent" for an active one that has not called for a while and does not wait.
 fn state(info: &SessionInfo, now: Time) -> String {
-    let is_silent = clock::between(info.last_seen_at, now) >= SILENT_AFTER;
+    let is_silent = info.waiting_for.is_empty() && clock::between(info.last_seen_at, now) > SILENT_AFTER;
     match info.state {
         SessionState::Active if is_silent => "silent".to_owned(),
         state => state.as_str().to_owned(),
