@@ -6,7 +6,8 @@
 //! * A small message is decided in the turn that takes it from the inbox.
 //! * A large one waits in the lane of its session, and what the session sends after it waits behind it. So the messages of
 //!   one session keep their order.
-//! * A turn decides one large message at most, and no message from the inbox. The lanes take turns.
+//! * A turn decides one large message at most, and no message from the inbox. The owners of the sessions take turns, and so do
+//!   the sessions of one owner: a worker has no more of the time because it has many sessions.
 //! * A wait whose client has gone leaves its lane at once. Otherwise clients that give up and ask again would fill it.
 //! * While other sessions are active, large messages have a small share of the desk's time: after each of them the lanes
 //!   rest for a multiple of the time that it took. A session that is alone does not rest.
@@ -15,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::{DeskMessage, Ticket};
-use crate::engine::{Command, SessionId};
+use crate::engine::{Actor, Command, Owner, SessionId};
 
 /// After a large message, the lanes rest this many times as long as it took: it has a 49th of the time. A session that sends
 /// one small request after another then meets a large one in far less than one of a hundred.
@@ -34,15 +35,46 @@ const ACTIVE_TIME: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub(super) struct Lanes {
     /// By session. Callers without one share a lane.
-    held: HashMap<Option<SessionId>, VecDeque<HeldMessage>>,
-    /// The sessions with messages here, the next one first.
-    order: VecDeque<Option<SessionId>>,
+    held: HashMap<Option<SessionId>, Lane>,
+    /// The sessions with messages here by the one that they belong to, the next one first.
+    sessions: HashMap<LaneOwner, VecDeque<Option<SessionId>>>,
+    /// The owners of these sessions, the next one first.
+    order: VecDeque<LaneOwner>,
     /// The sessions of the waits here. They can be cancelled.
     waits: HashMap<Ticket, Option<SessionId>>,
     rest_until: Option<Instant>,
     sweep_rest_until: Option<Instant>,
     /// The session that sent the last small message, and the last one of another session. None is a caller without one.
     active: [Option<(Option<SessionId>, Instant)>; 2],
+}
+
+/// Who takes turns with others.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum LaneOwner {
+    /// A session with a token of its own, or the callers without a session.
+    Session(Option<SessionId>),
+    /// A worker, for all of its sessions.
+    Worker(Owner),
+}
+
+impl LaneOwner {
+    /// The owner of a session that sends this message.
+    fn of(session: Option<&SessionId>, message: &DeskMessage) -> LaneOwner {
+        match message {
+            DeskMessage::Submit { actor: Actor::Session(caller), .. }
+            | DeskMessage::Read { actor: Actor::Session(caller), .. }
+                if caller.owner != Owner::Itself =>
+            {
+                LaneOwner::Worker(caller.owner.clone())
+            }
+            _ => LaneOwner::Session(session.cloned()),
+        }
+    }
+}
+
+struct Lane {
+    owner: LaneOwner,
+    messages: VecDeque<HeldMessage>,
 }
 
 struct HeldMessage {
@@ -69,11 +101,13 @@ impl Lanes {
                 if let Some(ticket) = ticket_of_wait(&message) {
                     self.waits.insert(ticket, session.clone());
                 }
-                let lane = self.held.entry(session.clone()).or_insert_with(|| {
-                    self.order.push_back(session);
-                    VecDeque::new()
-                });
-                lane.push_back(HeldMessage { message, is_large, number });
+                if !self.held.contains_key(&session) {
+                    let owner = LaneOwner::of(session.as_ref(), &message);
+                    self.line_up(owner.clone(), session.clone());
+                    self.held.insert(session.clone(), Lane { owner, messages: VecDeque::new() });
+                }
+                let lane = self.held.get_mut(&session).expect("it has a lane by now");
+                lane.messages.push_back(HeldMessage { message, is_large, number });
                 None
             }
             false => {
@@ -81,6 +115,22 @@ impl Lanes {
                 Some(message)
             }
         }
+    }
+
+    /// Adds a session behind the others of its owner.
+    fn line_up(&mut self, owner: LaneOwner, session: Option<SessionId>) {
+        let order = &mut self.order;
+        let sessions = self.sessions.entry(owner).or_insert_with_key(|owner| {
+            order.push_back(owner.clone());
+            VecDeque::new()
+        });
+        sessions.push_back(session);
+    }
+
+    /// The next session, if there is one.
+    fn next(&self) -> Option<Option<&SessionId>> {
+        let sessions = self.sessions.get(self.order.front()?)?;
+        sessions.front().map(Option::as_ref)
     }
 
     fn note_active(&mut self, session: Option<SessionId>, now: Instant) {
@@ -97,7 +147,7 @@ impl Lanes {
 
     /// Whether the next large message may be decided now.
     pub fn may_take(&self, now: Instant) -> bool {
-        self.order.front().is_some_and(|session| self.is_rested(session.as_ref(), now))
+        self.next().is_some_and(|session| self.is_rested(session, now))
     }
 
     /// Whether a large message of this session may be decided now.
@@ -134,8 +184,15 @@ impl Lanes {
 
     /// The next large message, with the small ones of its session around it.
     pub fn take(&mut self) -> Vec<DeskMessage> {
-        let Some(session) = self.order.pop_front() else { return Vec::new() };
-        let lane = self.held.get_mut(&session).expect("every session in the order has messages");
+        let Some(owner) = self.order.pop_front() else { return Vec::new() };
+        let sessions = self.sessions.get_mut(&owner).expect("every owner in the order has sessions");
+        let session = sessions.pop_front().expect("and at least one");
+        if sessions.is_empty() {
+            self.sessions.remove(&owner);
+        } else {
+            self.order.push_back(owner.clone());
+        }
+        let lane = &mut self.held.get_mut(&session).expect("every session in line has messages").messages;
         let is_large = |held: &HeldMessage| held.is_large;
         let first = lane.iter().position(is_large).unwrap_or(0);
         let count = lane.iter().skip(first + 1).position(is_large).map_or(lane.len(), |more| first + 1 + more);
@@ -143,7 +200,7 @@ impl Lanes {
         if lane.is_empty() {
             self.held.remove(&session);
         } else {
-            self.order.push_back(session);
+            self.line_up(owner, session);
         }
         for ticket in messages.iter().filter_map(ticket_of_wait) {
             self.waits.remove(&ticket);
@@ -155,10 +212,15 @@ impl Lanes {
     pub fn cancel(&mut self, ticket: Ticket) -> bool {
         let Some(session) = self.waits.remove(&ticket) else { return false };
         let lane = self.held.get_mut(&session).expect("its message is here");
-        lane.retain(|held| ticket_of_wait(&held.message) != Some(ticket));
-        if lane.is_empty() {
-            self.held.remove(&session);
-            self.order.retain(|other| *other != session);
+        lane.messages.retain(|held| ticket_of_wait(&held.message) != Some(ticket));
+        if lane.messages.is_empty() {
+            let owner = self.held.remove(&session).expect("it was here").owner;
+            let sessions = self.sessions.get_mut(&owner).expect("a session with a lane is in line");
+            sessions.retain(|other| *other != session);
+            if sessions.is_empty() {
+                self.sessions.remove(&owner);
+                self.order.retain(|other| *other != owner);
+            }
         }
         true
     }
@@ -174,7 +236,7 @@ impl Lanes {
 
     /// The number of the oldest message here.
     pub fn oldest(&self) -> Option<u64> {
-        self.held.values().filter_map(|lane| lane.front()).map(|held| held.number).min()
+        self.held.values().filter_map(|lane| lane.messages.front()).map(|held| held.number).min()
     }
 }
 
@@ -190,7 +252,7 @@ fn ticket_of_wait(message: &DeskMessage) -> Option<Ticket> {
 mod tests {
     use super::*;
     use crate::desk::Reply;
-    use crate::engine::{Actor, Few, Mode, Reserve};
+    use crate::engine::{Few, Mode, Reserve, SessionIdentity};
 
     fn session(id: &str) -> SessionId {
         SessionId::parse(id).unwrap()
@@ -238,6 +300,44 @@ mod tests {
         }
     }
 
+    fn of_worker(id: &str, worker: &str, number: u64) -> DeskMessage {
+        let owner = Owner::Worker { iss: None, sub: worker.into() };
+        let caller =
+            SessionIdentity { id: session(id), name: None, feature: None, owner, issued: None, hears_notices: true };
+        match reserve(id, number, None) {
+            DeskMessage::Submit { command, ticket, submitted, on_reply, .. } => {
+                DeskMessage::Submit { actor: Actor::Session(caller), command, ticket, submitted, on_reply }
+            }
+            other => other,
+        }
+    }
+
+    /// With 600 sessions of one worker that each sent large requests, those of another session took 33 s.
+    #[test]
+    fn a_worker_with_many_sessions_takes_turns_as_one() {
+        let (mut lanes, now) = (Lanes::default(), Instant::now());
+        let mut number = 0;
+        let mut send = |lanes: &mut Lanes, id: &str, worker: &str| {
+            number += 1;
+            let message = of_worker(id, worker, number);
+            assert!(lanes.pass(message, Some(session(id)), true, number, now).is_none());
+        };
+        for n in 0..9 {
+            send(&mut lanes, &format!("many{n}"), "crowd");
+            send(&mut lanes, &format!("many{n}"), "crowd");
+        }
+        send(&mut lanes, "one", "alone");
+        send(&mut lanes, "one", "alone");
+        let mut next = || match lanes.take().pop() {
+            Some(DeskMessage::Submit { command, .. }) => command.session().unwrap().to_string(),
+            _ => panic!("a message"),
+        };
+        let turns: Vec<String> = (0..6).map(|_| next()).collect();
+        assert_eq!(turns, ["many0", "one", "many1", "one", "many2", "many3"]);
+        assert_eq!(lanes.take_all().len(), 18 - 4);
+        assert!(lanes.is_empty() && lanes.sessions.is_empty() && lanes.held.is_empty());
+    }
+
     /// Clients that gave up large waits and asked again filled the memory with what they did not wait for any more.
     #[test]
     fn a_wait_leaves_its_lane_with_its_client() {
@@ -250,7 +350,7 @@ mod tests {
         assert!(!lanes.cancel(Ticket(2)), "what does not wait is carried out");
         assert_eq!((lanes.oldest(), lanes.take().len()), (Some(2), 1));
         assert!(lanes.cancel(Ticket(3)));
-        assert_eq!((lanes.is_empty(), lanes.held.len(), lanes.waits.len()), (true, 0, 0));
+        assert_eq!((lanes.is_empty(), lanes.held.len(), lanes.sessions.len(), lanes.waits.len()), (true, 0, 0, 0));
         lanes.pass(reserve("ana", 4, wait), Some(session("ana")), true, 4, now);
         assert_eq!(lanes.take().len(), 1);
         assert!(!lanes.cancel(Ticket(4)), "it is being decided");
