@@ -91,7 +91,7 @@ fn fill(address: SocketAddr) {
         let holder = Neighbour::new(address, &format!("full-{}", part / PARTS_OF_SESSION));
         let directory = format!("full/{part}/{}", "d".repeat(60));
         let keys = array((0..10_000).map(|n| format!("{directory}/{}/file-{n:05}.rs", n / 100)));
-        holder.accepted("files/reserve", &format!(r#"{{"filePaths":[{keys}],"ttlSeconds":600}}"#));
+        holder.accepted("files/reserve", &format!(r#"{{"filePaths":[{keys}],"ttlSeconds":300}}"#));
     }
 }
 
@@ -160,7 +160,7 @@ impl Neighbour {
         for part in 0..10 {
             let keys = array((0..HELD_PATTERNS / 10).map(|n| format!("held/**/{part}*{n}*.rs")));
             let reason = "r".repeat(900);
-            let body = format!(r#"{{"filePaths":[{keys}],"ttlSeconds":600,"reason":"{reason}"}}"#);
+            let body = format!(r#"{{"filePaths":[{keys}],"ttlSeconds":300,"reason":"{reason}"}}"#);
             self.accepted("files/reserve", &body);
         }
     }

@@ -240,7 +240,10 @@ fn a_server_record_of_another_user_does_not_replace_the_address_that_was_named()
     ]
     .concat();
     // Without the files of the server, which come and go.
-    world.shell("", "chmod a+rX .; chmod -R a+rX bin; find work -path 'work/.git/dibs/*' -prune -o -exec chmod a+rX {} +");
+    world.shell(
+        "",
+        "chmod a+rX .; chmod -R a+rX bin; find work -path 'work/.git/dibs/*' -prune -o -exec chmod a+rX {} +",
+    );
     let check = || {
         let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups";
         let output = world.try_shell("work", &format!("{nobody} $TOP/bin/git-dibs check a"), &variables);
