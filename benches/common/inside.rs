@@ -9,7 +9,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use git_dibs::desk::{Desk, SystemClock};
 use git_dibs::http::{App, HostCheck, HttpServer, Listener, Repository, ServerLimits, router};
-use git_dibs::journal::Journal;
+use git_dibs::journal::{Journal, JournalError};
 use git_dibs::wire;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -27,7 +27,11 @@ pub fn runtime() -> Runtime {
 /// A desk on this journal, without a limit of reservations per session.
 pub fn desk(journal: Box<dyn Journal>) -> Desk {
     let policy = roomy();
-    let failed = |error| panic!("{error}");
+    let failed = |error| match error {
+        // The bench ends and has removed its directory.
+        JournalError::Gone { .. } => {}
+        error => panic!("{error}"),
+    };
     Desk::open("bench", journal, Box::new(SystemClock::new()), policy, failed).expect("the journal is good").0
 }
 
