@@ -24,8 +24,10 @@ use crate::journal::{JournalReader, RecordPage};
 pub(super) const FLUSH_MAX: usize = 4096;
 const LARGE_FLUSH_MAX: usize = 32_768;
 
-/// A flush that writes more than this many bytes is large.
+/// A flush that writes more than this many bytes is large. But if its records have much text themselves, more of them would only
+/// take more memory.
 const LARGE_FLUSH_BYTES: usize = 4 << 20;
+const LARGE_FLUSH_TEXT: usize = 2 << 20;
 
 const AUTHOR: &str = "git-dibs <git-dibs@localhost>";
 
@@ -112,6 +114,7 @@ impl Writer {
         if self.rebuilt_tree {
             changed.extend(self.holdings.paths().map(<[u8]>::to_vec));
         }
+        let text: usize = page.records.iter().map(|record| record.event.text_bytes()).sum();
         let mut events = Vec::with_capacity(page.records.len());
         for record in page.records {
             // The session of a release may have ended before.
@@ -159,7 +162,8 @@ impl Writer {
         self.tip = Some(Commit { id, tree, before, seconds, trailers });
         (self.seq, self.gap, self.rebuilt_tree) = (seq, None, false);
         let more = count == self.flush_max;
-        self.flush_max = if bytes > LARGE_FLUSH_BYTES { LARGE_FLUSH_MAX } else { FLUSH_MAX };
+        let takes_more = bytes > LARGE_FLUSH_BYTES && text < LARGE_FLUSH_TEXT;
+        self.flush_max = if takes_more { LARGE_FLUSH_MAX } else { FLUSH_MAX };
         Ok(FlushReport { events: count, bytes, more })
     }
 

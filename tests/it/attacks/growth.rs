@@ -46,7 +46,8 @@ fn keys_that_nobody_holds_are_remembered_in_a_bounded_number_of_bytes() {
         until("it is all released", || (held_by(&world, "ana") == 0).then_some(()));
     }
     let peak = peak_memory(&world) >> 20;
-    assert!(peak < numbers(300, 700), "{peak} MB");
+    // The long form writes 3 GB of names, and the whole server may take one.
+    assert!(peak < numbers(300, 1_000), "{peak} MB");
     world.stop();
     world.start();
     let peak = peak_memory(&world) >> 20;
