@@ -15,7 +15,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::{DeskMessage, Ticket};
+use super::{DeskMessage, Submission, Ticket};
 use crate::engine::{Actor, Command, Owner, SessionId};
 
 /// After a large message, the lanes rest this many times as long as it took: it has a 49th of the time. A session that sends
@@ -61,7 +61,7 @@ impl LaneOwner {
     /// The owner of a session that sends this message.
     fn of(session: Option<&SessionId>, message: &DeskMessage) -> LaneOwner {
         match message {
-            DeskMessage::Submit { actor: Actor::Session(caller), .. }
+            DeskMessage::Submit(Submission { actor: Actor::Session(caller), .. })
             | DeskMessage::Read { actor: Actor::Session(caller), .. }
                 if caller.owner != Owner::Itself =>
             {
@@ -243,7 +243,9 @@ impl Lanes {
 /// Of a request that may wait. All others are carried out although their clients have gone.
 fn ticket_of_wait(message: &DeskMessage) -> Option<Ticket> {
     match message {
-        DeskMessage::Submit { command: Command::Reserve(ask), ticket, .. } if ask.wait.is_some() => Some(*ticket),
+        DeskMessage::Submit(Submission { command: Command::Reserve(ask), ticket, .. }) if ask.wait.is_some() => {
+            Some(*ticket)
+        }
         _ => None,
     }
 }
@@ -291,13 +293,13 @@ mod tests {
     fn reserve(id: &str, number: u64, wait: Option<Duration>) -> DeskMessage {
         let (session, wants) = (session(id), Few::default());
         let ask = Reserve { session, wants, mode: Mode::Exclusive, reason: None, wait, if_version: None };
-        DeskMessage::Submit {
+        DeskMessage::Submit(Submission {
             actor: Actor::Desk,
             command: Command::Reserve(ask),
             ticket: Ticket(number),
             submitted: Instant::now(),
             on_reply: Box::new(|_: Reply| {}),
-        }
+        })
     }
 
     fn of_worker(id: &str, worker: &str, number: u64) -> DeskMessage {
@@ -305,8 +307,8 @@ mod tests {
         let caller =
             SessionIdentity { id: session(id), name: None, feature: None, owner, issued: None, hears_notices: true };
         match reserve(id, number, None) {
-            DeskMessage::Submit { command, ticket, submitted, on_reply, .. } => {
-                DeskMessage::Submit { actor: Actor::Session(caller), command, ticket, submitted, on_reply }
+            DeskMessage::Submit(submission) => {
+                DeskMessage::Submit(Submission { actor: Actor::Session(caller), ..submission })
             }
             other => other,
         }
@@ -329,7 +331,7 @@ mod tests {
         send(&mut lanes, "one", "alone");
         send(&mut lanes, "one", "alone");
         let mut next = || match lanes.take().pop() {
-            Some(DeskMessage::Submit { command, .. }) => command.session().unwrap().to_string(),
+            Some(DeskMessage::Submit(Submission { command, .. })) => command.session().unwrap().to_string(),
             _ => panic!("a message"),
         };
         let turns: Vec<String> = (0..6).map(|_| next()).collect();

@@ -133,14 +133,24 @@ pub type ReadCallback = Box<dyn FnOnce(StateRead<'_>) + Send>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket(u64);
 
+/// A command to be decided.
+struct Submission {
+    actor: Actor,
+    command: Command,
+    ticket: Ticket,
+    submitted: Instant,
+    on_reply: OnReply,
+}
+
+impl Submission {
+    /// The session that it is about, or that sends it.
+    fn session(&self) -> Option<&SessionId> {
+        self.command.session().or(self.actor.session())
+    }
+}
+
 enum DeskMessage {
-    Submit {
-        actor: Actor,
-        command: Command,
-        ticket: Ticket,
-        submitted: Instant,
-        on_reply: OnReply,
-    },
+    Submit(Submission),
     Read {
         actor: Actor,
         /// It takes long, so it has a turn of its own.
@@ -199,7 +209,8 @@ impl Desk {
     /// Submits a command. If the server stops before the decision, the closure is dropped without a call.
     pub fn submit(&self, actor: Actor, command: Command, on_reply: OnReply) -> Result<Ticket, SubmitError> {
         let ticket = Ticket(self.shared.metrics.count_sent());
-        self.send(DeskMessage::Submit { actor, command, ticket, submitted: Instant::now(), on_reply })?;
+        let submitted = Instant::now();
+        self.send(DeskMessage::Submit(Submission { actor, command, ticket, submitted, on_reply }))?;
         Ok(ticket)
     }
 

@@ -14,7 +14,7 @@ use super::inbox::{Inbox, Waited};
 use super::lanes::Lanes;
 use super::presence::{Presence, READ_POLL, WAKE_EVERY};
 use super::snapshot::Snapshots;
-use super::{Clock, DeskMessage, OnReply, ReadCallback, Reply, Shared, StateRead, Ticket, log};
+use super::{Clock, DeskMessage, OnReply, ReadCallback, Reply, Shared, StateRead, Submission, Ticket, log};
 use crate::engine::{
     Actor, Command, Engine, Event, LeftWhy, Outcome, Record, Refusal, Seq, SessionId, SessionName, Timestamp, Turn,
     WaiterId, Why,
@@ -89,23 +89,9 @@ pub(super) struct Worker {
     closing: bool,
 }
 
-/// A command to be decided; see [`DeskMessage::Submit`].
-struct Submission {
-    actor: Actor,
-    command: Command,
-    ticket: Ticket,
-    submitted: Instant,
-    on_reply: OnReply,
-}
-
-impl Submission {
-    fn session(&self) -> Option<&SessionId> {
-        self.command.session().or(self.actor.session())
-    }
-
-    fn is_large(&self) -> bool {
-        self.command.weight() > LARGE_KEYS
-    }
+/// Whether a command brings so many keys that it has a turn of its own.
+fn is_large(command: &Command) -> bool {
+    command.weight() > LARGE_KEYS
 }
 
 /// When a request was found to be over a quota: what had ended by then is to be released before it is refused.
@@ -303,7 +289,7 @@ impl Worker {
     fn pass(&mut self, message: DeskMessage, taken: u64, now: Instant) -> Option<DeskMessage> {
         let session = match &message {
             DeskMessage::Cancel(ticket) if self.lanes.cancel(*ticket) => return None,
-            DeskMessage::Submit { actor, command, .. } => command.session().or(actor.session()),
+            DeskMessage::Submit(submission) => submission.session(),
             DeskMessage::Read { actor, .. } => actor.session(),
             DeskMessage::Cancel(ticket) => {
                 self.tickets.get(ticket).and_then(|waiter| self.waiting.get(waiter)).map(|waiting| &waiting.session)
@@ -319,7 +305,7 @@ impl Worker {
 
     fn is_large(&self, message: &DeskMessage) -> bool {
         match message {
-            DeskMessage::Submit { command, .. } => command.weight() > LARGE_KEYS,
+            DeskMessage::Submit(Submission { command, .. }) => is_large(command),
             DeskMessage::Read { is_large, .. } => *is_large,
             DeskMessage::Cancel(ticket) => self.tickets.get(ticket).is_some_and(|waiter| {
                 let keys = self.engine.waited_keys(*waiter, LARGE_KEYS + 1);
@@ -388,15 +374,16 @@ impl Worker {
 
     /// Whether there are releases to be recorded, and now is the time for some of them.
     fn may_sweep(&self, now: Instant) -> bool {
-        let is_needed =
-            self.engine.backlog() > BACKLOG_MAX || self.for_room.front().is_some_and(|(waits, _)| !waits.is_large());
+        let is_needed = self.engine.backlog() > BACKLOG_MAX
+            || self.for_room.front().is_some_and(|(waits, _)| !is_large(&waits.command));
         self.engine.has_backlog() && (is_needed || self.lanes.may_sweep(now))
     }
 
     /// Whether a request waits for room, and may be decided again now.
     fn may_retry(&self, now: Instant) -> bool {
         self.for_room.front().is_some_and(|(waits, _)| {
-            !waits.is_large() && self.is_expiry_late || waits.is_large() && self.lanes.is_rested(waits.session(), now)
+            !is_large(&waits.command) && self.is_expiry_late
+                || is_large(&waits.command) && self.lanes.is_rested(waits.session(), now)
         })
     }
 
@@ -431,7 +418,7 @@ impl Worker {
     /// Decides requests again that had too little room, until one has too little room again. Whether the last one was large.
     fn retry_for_room(&mut self, turn: &mut Turn, outbox: &mut Outbox, now: Instant) -> bool {
         while let Some((submission, ended)) = self.for_room.pop_front() {
-            let is_large = submission.is_large();
+            let is_large = is_large(&submission.command);
             if is_large && !self.lanes.is_rested(submission.session(), now) {
                 self.for_room.push_front((submission, ended));
                 return false;
@@ -456,24 +443,30 @@ impl Worker {
         turn: &mut Turn,
         outbox: &mut Outbox,
     ) -> Option<(Submission, EndedBefore)> {
-        let (now, Submission { actor, command, ticket, submitted, on_reply }) = (turn.now, submission);
-        if on_reply.is_abandoned() {
-            self.submit_times.push(submitted);
+        let now = turn.now;
+        if submission.on_reply.is_abandoned() {
+            self.submit_times.push(submission.submitted);
             return None;
         }
-        if self.is_expiry_late && !self.engine.expire_in_the_way(turn, &command) {
-            self.deferred.push_back(DeskMessage::Submit { actor, command, ticket, submitted, on_reply });
+        if self.is_expiry_late && !self.engine.expire_in_the_way(turn, &submission.command) {
+            self.deferred.push_back(DeskMessage::Submit(submission));
             return None;
         }
+        let Submission { actor, command, .. } = &submission;
         let work_before = self.engine.work();
         let outcome = match self.is_large_turn {
-            true => self.engine.execute(turn, &actor, &command),
-            false => self.engine.execute_small(turn, &actor, &command),
+            true => self.engine.execute(turn, actor, command),
+            false => self.engine.execute_small(turn, actor, command),
         };
         if matches!(outcome, Err(Refusal::TooMuchWork)) && !self.is_large_turn {
-            let session = command.session().or(actor.session()).cloned();
-            let message = DeskMessage::Submit { actor, command, ticket, submitted, on_reply };
-            self.lanes.pass(message, session, true, self.shared.metrics.taken(), Instant::now());
+            let session = submission.session().cloned();
+            self.lanes.pass(
+                DeskMessage::Submit(submission),
+                session,
+                true,
+                self.shared.metrics.taken(),
+                Instant::now(),
+            );
             return None;
         }
         let work = self.engine.work() - work_before;
@@ -481,9 +474,10 @@ impl Worker {
             let due = self.is_expiry_late.then_some(now);
             let ended = ended.unwrap_or(EndedBefore { head: self.engine.head(), due });
             if self.engine.counts_ended(ended.head, ended.due) {
-                return Some((Submission { actor, command, ticket, submitted, on_reply }, ended));
+                return Some((submission, ended));
             }
         }
+        let Submission { actor, ticket, submitted, on_reply, .. } = submission;
         self.submit_times.push(submitted);
         match outcome {
             Ok(Outcome::Queued(waiter)) if self.closing => {
@@ -519,11 +513,10 @@ impl Worker {
 
     fn handle(&mut self, message: DeskMessage, turn: &mut Turn, outbox: &mut Outbox) {
         match message {
-            DeskMessage::Submit { actor, command, ticket, submitted, on_reply } => {
-                let submission = Submission { actor, command, ticket, submitted, on_reply };
+            DeskMessage::Submit(submission) => {
                 if let Some(waits) = self.decide(submission, None, turn, outbox) {
-                    let small = self.for_room.partition_point(|(other, _)| !other.is_large());
-                    let at = if waits.0.is_large() { self.for_room.len() } else { small };
+                    let small = self.for_room.partition_point(|(other, _)| !is_large(&other.command));
+                    let at = if is_large(&waits.0.command) { self.for_room.len() } else { small };
                     self.for_room.insert(at, waits);
                 }
             }
